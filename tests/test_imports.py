@@ -13,6 +13,7 @@ LAYERS = (
     "errors",
     "plural",
     "instants",
+    "lazy",
     "arguments",
     "memory",
     "allocation",

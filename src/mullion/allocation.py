@@ -3,6 +3,9 @@
 A batch allocates and frees hundreds of columns of many megabytes. By default each goes back to the system when it is
 freed, and its pages are taken from there and cleared again one batch later: on virtual machines this was half of the
 time of a run. What malloc holds is bounded by what batches take at most, which `memory` bounds.
+
+Numpy asks for huge pages for all that is large. Where memory has been in use for hours there are few, and the system
+moves other pages out of the way first: a page that was taken then cost ten times as much.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+import numpy as np
 import pyarrow as pa
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_MAX, ARENA_MAX = -1, -2, -4, -8
@@ -35,4 +39,14 @@ def keep_freed_memory() -> bool:
         return False
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())
+    if "NUMPY_MADVISE_HUGEPAGE" not in os.environ:
+        _take_small_pages()
     return True
+
+
+def _take_small_pages() -> None:
+    """Numpy knows this as a variable of the environment, which it has read by now, and as a function of its own."""
+    core = getattr(np, "_core", None) or getattr(np, "core", None)
+    advise = getattr(getattr(core, "multiarray", None), "_set_madvise_hugepage", None)
+    if advise is not None:
+        advise(False)

@@ -12,6 +12,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.planner.rules import make_plan
 from mullion.slices.finalize import Work
+from mullion.slices.kernels.groups import Groups
 from mullion.slices.subwindow import PartialSubWindows, merge
 from mullion.slices.tier import WindowTier
 
@@ -86,3 +87,24 @@ def test_a_merged_dictionary_forgets() -> None:
     (merged,) = merge([old.since(98 * SECOND), new], grouping.states)
     column = merged.table.column("key0").combine_chunks()
     assert column.to_pylist() == ["s98", "s99", "s0"] and len(column.dictionary) == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_of_texts_in_pieces_are_those_of_all_of_them(seed: int) -> None:
+    """NULLs, dictionaries that differ from piece to piece, have a value twice, or have one that does not occur."""
+    dice = np.random.default_rng(seed)
+    sizes = dice.integers(0, 9, dice.integers(1, 4)).tolist()
+    keys = []
+    for _ in range(dice.integers(1, 3)):
+        texts = [dice.choice(["a", "b", "c", None], dice.integers(1, 6)).tolist() for _ in sizes]
+        at = [dice.integers(0, len(own), size) for own, size in zip(texts, sizes, strict=True)]
+        gone = [dice.random(size) < 0.2 for size in sizes]
+        indices = [pa.array(own, mask=is_gone, type=pa.int32()) for own, is_gone in zip(at, gone, strict=True)]
+        values = [pa.array(own, pa.string()) for own in texts]
+        keys.append([pa.DictionaryArray.from_arrays(*own) for own in zip(indices, values, strict=True)])
+    found = Groups.of_texts(keys)
+    assert found is not None
+    rows = list(zip(*([text for piece in key for text in piece.to_pylist()] for key in keys), strict=True))
+    numbers = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    assert found[0].codes.tolist() == [numbers[row] for row in rows] and found[0].size == len(numbers)
+    assert [rows[at] for at in found[1].tolist()] == list(numbers)

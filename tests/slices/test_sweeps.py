@@ -20,7 +20,7 @@ class Turns:
 
     def __init__(self, course: Course, asked: Swept, size: int, whole: Array, room: int = 1000, least: int = 1) -> None:
         self.held = Held.nothing(asked, size, 2)
-        values = np.stack([np.ones(len(whole), np.int64), whole], axis=1)
+        values, added = np.stack([whole, whole + 7, np.ones(len(whole), np.int64)]), np.array([2, 0])
         out, count = Answered.room(room, 2, np.int32), np.zeros(len(asked.start), np.intp)
         skipped = np.zeros(len(asked.start), np.uint8)
         self.pairs: list[tuple[int, int]] = []
@@ -28,7 +28,7 @@ class Turns:
         self.turns: list[tuple[int, int]] = []
         while self.held.place[0] < len(asked.start):
             first = int(self.held.place[0])
-            pairs = sweeps.sweep_up(course, asked, skipped, values, least, self.held, count, out)
+            pairs = sweeps.sweep_up(course, asked, skipped, values, added, least, self.held, count, out)
             self.turns.append((first, int(self.held.place[0])))
             assert first < self.held.place[0], "a turn answers a window at least"
             windows = out.windows[:pairs] + first
@@ -83,7 +83,8 @@ def test_windows_that_are_skipped() -> None:
     count, out = np.zeros(3, np.intp), Answered.room(9, 1, np.int32)
     skipped = np.array([0, 1, 0], np.uint8)
     held = Held.nothing(asked, 2, 1)
-    assert sweeps.sweep_up(course, asked, skipped, np.ones((3, 1), np.int64), 1, held, count, out) == 3
+    values, added = np.ones((1, 3), np.int64), np.zeros(1, np.intp)
+    assert sweeps.sweep_up(course, asked, skipped, values, added, 1, held, count, out) == 3
     assert count.tolist() == [2, 0, 1] and out.lines[:3].tolist() == [0, 1, 0] and out.sums[0, :3].tolist() == [2, 1, 1]
 
 

@@ -24,7 +24,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
 from mullion.spark.batch import SparkBatch, SparkSource
-from mullion.spark.statistics import of_files_now
+from mullion.spark.statistics import LastLook, of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))
 UTC = pa.timestamp("us", "UTC")
@@ -65,6 +65,18 @@ def test_a_small_file_is_counted(tmp_path: Path) -> None:
     assert (found.events, found.oldest, found.newest) == (20, -5 * SECOND, 14 * SECOND)
     assert (found.events_from, found.groups["k"].number, found.groups["k"].is_exact) == (COUNTED, 3, True)
     assert share(found) == 0.5
+
+
+def test_files_are_looked_at_again_when_they_or_what_is_asked_are_others(tmp_path: Path) -> None:
+    pq.write_table(events(0, 20, 3), tmp_path / "a.parquet")
+    look = LastLook()
+    found = of_files_now(stream(tmp_path), groupings(), look)
+    assert of_files_now(stream(tmp_path), groupings(), look) is found
+    other = groupings("SELECT k, count(*) AS n FROM s [RANGE 1 min SLIDE 1 min] WHERE x >= 9 GROUP BY k")
+    asked = of_files_now(stream(tmp_path), other, look)
+    assert asked.selectivity("k", other[0].predicates[0]) == 0.1
+    pq.write_table(events(0, 20, 7), tmp_path / "a.parquet")
+    assert of_files_now(stream(tmp_path), other, look).groups["k"].number == 7
 
 
 @pytest.mark.usefixtures("few")

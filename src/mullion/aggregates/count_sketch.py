@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from math import comb
 
@@ -19,6 +19,7 @@ from mullion.expressions.arrays import Array, Index, Whole, objects
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT
+from mullion.lazy import cached_property
 
 ROWS = 5
 """Of counters. The median of five is wrong only where three are."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from mullion.aggregates.counter_loops import merge
 from mullion.expressions.arrays import Array, Whole
+from mullion.lazy import cached_property
 
 FEW = 1024
 """Of so many counters one set is made sooner than they are looked into one by one."""

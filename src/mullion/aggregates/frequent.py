@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from mullion.expressions.arrays import Index, objects
 from mullion.expressions.decimals import to_decimals
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.types import Type, counted
+from mullion.lazy import cached_property
 
 FINER = 10
 """So many times smaller than the share is the error of a count."""

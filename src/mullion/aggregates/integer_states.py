@@ -32,6 +32,13 @@ class WholeNumbers(Invertible):
         """The same in fewer fields, where the sum of any of these states has room in them."""
         return state
 
+    def write(self, parts: Sequence[State], out: npt.NDArray[np.int64]) -> int:
+        """Write the fields of states, one part of them after the other, into the first rows of `out`: fewer fields
+        where they are `narrowed`. Returns how many rows that takes."""
+        for at in range(len(self.stored)):
+            np.concatenate([part[at] for part in parts], out=out[at])
+        return len(self.stored)
+
     def load(self, stored: Sequence[Vector]) -> State:
         return tuple(s.values if s.valid.all() else np.where(s.valid, s.values, 0) for s in stored)
 

@@ -34,7 +34,7 @@ class AvgAggregate(Aggregate):
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         partial, counts = sum_partials(argument)[0], states[-1][0].values
         present = counts > 0
-        divisor = np.where(present, counts, 1)
+        divisor = counts if present.all() else np.where(present, counts, 1)
         if isinstance(partial, SumOfDecimals):
             return self._decimal(partial, partial.total(states[0]), counts)
         if isinstance(partial, SumOfIntegers):

@@ -17,6 +17,7 @@ from mullion.aggregates.integer_states import WholeNumbers, always
 from mullion.expressions.arrays import Array
 from mullion.expressions.decimals import NARROW_DIGITS, as_stored, is_wide
 from mullion.expressions.int128 import WIDE, from_halves, within
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type, decimal
 
@@ -26,7 +27,7 @@ class SumInLimbs(WholeNumbers):
 
     Each value is split into limbs, of which the first is signed and the others are not; each limb is summed in int64.
     What is kept has all but the first carried into the one before, so int64 holds at least 2^31 events of one slice in
-    one batch and then 2^31 such states: 0 <= limb < 2^32 for each but the first, and where that leaves 63 bits the sum
+    one batch and then 2^31 such states: |limb| < 2^32 for each but the first, and where that leaves 63 bits the sum
     has long left the type of the answer.
     """
 
@@ -52,7 +53,17 @@ class SumInLimbs(WholeNumbers):
         high, low = state
         joined = np.empty(len(high), np.int64)
         largest = join_limbs(high, low, joined)
-        return (joined,) if largest >= 0 and (largest + 2) * max(1, len(high)) < 2**30 else state
+        return (joined,) if _has_room(largest, len(high)) else state
+
+    def write(self, parts: Sequence[State], out: npt.NDArray[np.int64]) -> int:
+        if len(self.stored) != 2:
+            return super().write(parts, out)
+        largest, at = 0, 0
+        for part in parts:
+            high, low = frozen(*part)
+            found = join_limbs(high, low, out[0, at : at + len(high)])
+            largest, at = -1 if found < 0 or largest < 0 else max(found, largest), at + len(high)
+        return 1 if _has_room(largest, at) else super().write(parts, out)
 
 
 @dataclass(frozen=True)
@@ -134,11 +145,16 @@ def join_limbs(high: Array, low: Array, out: Array) -> int:
     where a lower one is not carried: then the numbers mean nothing."""
     least, most = 0, 0
     for i in range(len(high)):
-        if low[i] < 0 or low[i] > LIMB:
+        if low[i] < -LIMB or low[i] > LIMB:
             return -1
         least, most = min(least, high[i]), max(most, high[i])
         out[i] = (high[i] << 32) + low[i]
     return max(-(least + 1), most)  # the least number has no opposite
+
+
+def _has_room(largest: int, states: int) -> bool:
+    """Whether the sum of so many joined limbs stays within 63 bits, given what `join_limbs` found."""
+    return largest >= 0 and (largest + 2) * max(1, states) < 2**30
 
 
 ONE_LIMB_DIGITS = 9

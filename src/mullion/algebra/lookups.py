@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from mullion.algebra.streams import Stream
@@ -13,6 +12,7 @@ from mullion.language.query import Expr
 from mullion.language.render import render
 from mullion.language.render_expressions import render_name
 from mullion.language.types import BOOLEAN, Type
+from mullion.lazy import cached_property
 
 MATCHED = "#matched"
 LONGEST_NAME = 100

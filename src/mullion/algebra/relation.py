@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from mullion.algebra.nodes import Node, ResultWindow, scans
 from mullion.algebra.nodes.value import Value
 from mullion.language.query import Expr, Window
+from mullion.lazy import cached_property
 
 
 @dataclass(frozen=True, eq=False)

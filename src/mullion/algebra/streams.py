@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from mullion.errors import CheckError, Place, closest
 from mullion.expressions.evaluate import is_event_only, is_kernel_only
@@ -16,6 +15,7 @@ from mullion.language.render import render
 from mullion.language.script import AHEAD_BY_DEFAULT
 from mullion.language.shedding import JoinMemory, Shedding
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type
+from mullion.lazy import cached_property
 
 RESERVED = ("_corrupt_record", "_source", "_block", "_row", "_partition", "_offset", "_metadata")
 """Names of columns that readers add."""

@@ -99,6 +99,12 @@ class Vector:
         return Vector(self.type, values, np.ones(len(values), np.bool_) if plain else self.valid[index], coded)
 
     @staticmethod
+    def concat(parts: Sequence[Vector]) -> Vector:
+        """Columns of one type, one after the other."""
+        values, valid = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "valid"))
+        return Vector(parts[0].type, values, valid)
+
+    @staticmethod
     def of(type_: Type, items: Sequence[Any]) -> Vector:
         """From Python values, None for NULL."""
         valid = np.fromiter((v is not None for v in items), np.bool_, len(items))

@@ -14,7 +14,6 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from mullion.errors import SourceError
 from mullion.expressions.arrays import Whole
+from mullion.lazy import cached_property
 
 ARRIVAL = "#a"
 """The place of an event within its file, or within its batch."""

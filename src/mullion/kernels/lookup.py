@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
 from mullion.language.query import Column, walk
 from mullion.language.types import BOOLEAN
+from mullion.lazy import cached_property
 
 Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray
 

@@ -93,10 +93,23 @@ class Clustering:
         self.events = max(1, statistics.events or statistics.sampled)
         self._span = max(1, statistics.span or 1)
         self._selectivities: dict[str, Mapping[Expr, float]] = {}
-        self._wholes: dict[tuple[str, frozenset[str]], float] = {}
+        self._wholes: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+        self._divided: tuple[tuple[SlicedAggregation, ...], Division] | None = None
+
+    @staticmethod
+    def of(statistics: Statistics) -> Clustering:
+        """The same one for the same statistics, with what it has reckoned."""
+        known: dict[str, Clustering] = statistics.__dict__
+        return known.setdefault("_clustering", Clustering(statistics))
 
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
+        asked, last = tuple(queries), self._divided
+        if last is None or last[0] != asked:
+            last = self._divided = asked, self._divide(asked)
+        return last[1]
+
+    def _divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         cost = together = 0.0
         clusters: list[tuple[SlicedAggregation, ...]] = []
         by_keys = _by_key_set(queries)
@@ -118,7 +131,7 @@ class Clustering:
 
     def text(self, queries: Sequence[SlicedAggregation], clusters: int) -> str:
         """Why these queries are a cluster, with both costs."""
-        alone = sum(self._alone(key_set(query), query) for query in queries)
+        alone = sum(self.cost(self._cluster(key_set(query), [query])) for query in queries)
         which = "all queries share slices" if clusters == 1 else f"one of {clusters:,} clusters"
         if len(queries) == 1:
             return f"{which}: slices of its own, {alone / 1e3:,.1f} ms a batch"
@@ -146,7 +159,7 @@ class Clustering:
     def place(self, query: SlicedAggregation, clusters: Mapping[str, Sequence[SlicedAggregation]]) -> str | None:
         """The cluster that becomes dearer by less than the query alone would cost; None where none does."""
         name = key_set(query)
-        alone, best = self._alone(name, query), None
+        alone, best = self.cost(self._cluster(name, [query])), None
         for label, queries in clusters.items():
             if not queries or any(key_set(other) != name for other in queries):
                 continue
@@ -224,9 +237,6 @@ class Clustering:
             for cluster, both in zip(clusters, slots, strict=True)
         ]
 
-    def _alone(self, name: str, query: SlicedAggregation) -> float:
-        return self.cost(self._cluster(name, [query]))
-
     # Costs
 
     def cost(self, cluster: Cluster) -> float:
@@ -255,7 +265,7 @@ class Clustering:
 
     def whole(self, name: str, queries: Sequence[SlicedAggregation]) -> float:
         """All of them as one cluster, by dense rows or by fragments."""
-        key = name, frozenset(query.name for query in queries)
+        key = name, frozenset((query.name, query.text) for query in queries)
         if key not in self._wholes:
             self._wholes[key] = self._whole(self._cluster(name, queries))
         return self._wholes[key]
@@ -277,16 +287,11 @@ class Clustering:
         groups, given = self._groups(name), float(len(cluster.slots))
         if conditions:
             fragments = self._statistics.fragments(name, conditions, with_groups=True)
-            groups = self._assumed_fragments(name, len(conditions)) if fragments is None else fragments
+            groups = _assumed_fragments(groups, self.events, len(conditions)) if fragments is None else fragments
             given = max(1.0, sum(self._selectivity(name, slot) for slot in cluster.slots))
         windows = cluster.windows
         events = self.events * (1.0 if not selective else min(1.0, given)) * windows.kept_share
         return _Fragments(events, float(expected_cells(self._kept_slices(windows), events, groups)), given)
-
-    def _assumed_fragments(self, name: str, conditions: int) -> Groups:
-        groups = self._groups(name).number * min(self.events, 2 ** min(conditions, 20))
-        number = int(min(self.events, groups))
-        return Groups(number, np.empty(0), unseen=1.0)
 
     def _groups(self, name: str) -> Groups:
         return ONE_GROUP if name == "()" else self._statistics.groups.get(name, ONE_GROUP)
@@ -316,6 +321,11 @@ class Clustering:
 
     def _slices(self, windows: WindowSet) -> float:
         return max(1.0, min(float(self.events), windows.slices_a_microsecond * self._span))
+
+
+def _assumed_fragments(groups: Groups, events: int, conditions: int) -> Groups:
+    number = min(events, groups.number * min(events, 2 ** min(conditions, 20)))
+    return Groups(number, np.empty(0), unseen=1.0)
 
 
 def key_set(query: SlicedAggregation) -> str:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 from mullion.algebra.nodes import Join, Node, nodes
 from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
+from mullion.lazy import cached_property
 from mullion.options import Expiry
 from mullion.planner.drawing import Box
 from mullion.planner.explain_promising import bounded_reasons, promising_reasons

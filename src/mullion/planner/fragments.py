@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy.typing as npt
 
 from mullion.language.query import Expr
 from mullion.language.types import Type
+from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, Logic, Tree, as_whole_numbers, comparisons, conjuncts, decompose
 from mullion.planner.runs import Axis, Runs, small_together
 

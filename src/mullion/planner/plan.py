@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from mullion.algebra.streams import Stream
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
+from mullion.lazy import cached_property
 from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation

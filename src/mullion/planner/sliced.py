@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from mullion.expressions.pool import Pool
 from mullion.expressions.vector import arrow_type
 from mullion.language.query import TIME_AXIS, Axis, Column, Expr, Order, Period, Window
 from mullion.language.types import TIMESTAMP, Type
+from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, conjuncts, decompose
 
 MOST_EVENTS = 1 << 62

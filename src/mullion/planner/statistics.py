@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Codes
 from mullion.instants import EVERYTHING
 from mullion.language.query import Expr, Period
+from mullion.lazy import cached_property
 from mullion.plural import plural
 
 Floats = npt.NDArray[np.float64]

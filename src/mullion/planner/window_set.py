@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import gcd, prod
 
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
+from mullion.lazy import cached_property
 from mullion.planner.slices import covered_share, is_hopping
 
 Progression = tuple[int, int]

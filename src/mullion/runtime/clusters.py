@@ -50,7 +50,7 @@ class Clusters:
         if len(known) <= 1 or self._state.options.sharing is Sharing.ON:
             return next(iter(known), next(iter(members), SHARED))
         statistics = self._state.statistics
-        label = None if statistics is None else Clustering(statistics).place(query, known)
+        label = None if statistics is None else Clustering.of(statistics).place(query, known)
         return self._new_name() if label is None else label
 
     def _set(self, members: Mapping[str, Iterable[str]]) -> None:
@@ -70,7 +70,7 @@ class Clusters:
             return False
         if sharing is Sharing.ON:
             return len(state.sets) > 1 and self._move([tuple(queries)])
-        clustering = Clustering(statistics)
+        clustering = Clustering.of(statistics)
         division = clustering.divide(queries)
         by_name = {query.name: query for query in queries}
         now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())

@@ -98,7 +98,7 @@ class Planning:
     def _make_plans(self, queries: Sequence[SlicedAggregation]) -> None:
         """The plan of each set; one whose queries are the same stays."""
         state = self._state
-        clustering = None if state.statistics is None else Clustering(state.statistics)
+        clustering = None if state.statistics is None else Clustering.of(state.statistics)
         for sharing_set in state.sets.values():
             own = tuple(query for query in queries if query.name in sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:

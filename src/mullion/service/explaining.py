@@ -94,7 +94,7 @@ class Explainer:
         known = self._statistics(stream, make_plan(stream, timed, self._options).groupings)
         if not known.events:
             return 0.0
-        clustering = Clustering(known)
+        clustering = Clustering.of(known)
         together = self._options.sharing is Sharing.ON
         clusters = [timed] if together else clustering.divide(timed).clusters
         return clustering.partials(clusters) / known.events
@@ -134,8 +134,8 @@ class Explainer:
         elif known is None or self._options.sharing is Sharing.ON:
             clusters = [list(queries)] if queries else []
         else:
-            clusters = [list(own) for own in Clustering(known).divide(queries).clusters]
-        clustering = None if known is None else Clustering(known)
+            clusters = [list(own) for own in Clustering.of(known).divide(queries).clusters]
+        clustering = None if known is None else Clustering.of(known)
         return [(own, "" if clustering is None else clustering.text(own, len(clusters))) for own in clusters]
 
     def _known(self, stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Statistics | None, Observed]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import decoded
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pyarrow as pa
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.vector import Vector
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, states_of
 from mullion.slices.arrange import ranked
 from mullion.slices.kernels.ranges import Segments

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +9,7 @@ from mullion.aggregates.base import Partial, State
 from mullion.aggregates.exact_sums import Residue
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.expressions.arrays import Array, Index
+from mullion.lazy import cached_property
 from mullion.slices.base import Synopsis
 from mullion.slices.kernels.ranges import ADD, LEAST, MOST, over_ranges
 

@@ -10,7 +10,6 @@ has moved.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index
 from mullion.expressions.vector import Vector
 from mullion.instants import EVERYTHING
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
 from mullion.slices.due import Due

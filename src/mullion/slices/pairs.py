@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Array, Index
+from mullion.lazy import cached_property
 
 A = TypeVar("A", bound=Array)
 

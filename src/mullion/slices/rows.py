@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.expressions.readonly import frozen
-from mullion.expressions.vector import Vector, arrow_type, dtype_of
+from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.types import Type
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.arrange import rank_of_keys
 from mullion.slices.kernels.groups import Groups
@@ -32,13 +32,18 @@ class Rows:
 
     def __init__(self, entries: Sequence[PartialSubWindows], grouping: Grouping) -> None:
         self.entries = [e for e in entries if e.grouping == grouping.name]
-        self.slices: Times = _concat([e.slices for e in self.entries], np.int64)
+        self.starts: Index = np.cumsum([0, *(len(e.slices) for e in self.entries)])
+        """Where the rows of each sub-window begin, and where the last ones end."""
         self._key_types = grouping.key_types
         self.group_keys = len(grouping.group_keys)
         self._states: dict[StateColumn, tuple[Vector, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self.slices)
+        return int(self.starts[-1])
+
+    @cached_property
+    def slices(self) -> Times:
+        return _concat([e.slices for e in self.entries], np.int64)
 
     @property
     def fragments(self) -> int:
@@ -57,19 +62,31 @@ class Rows:
         """The group of each row as a number, and how many groups there are at most."""
         if not self.group_keys:
             return np.zeros(len(self), np.int32), 1
+        found = Groups.of_texts([self._chunks(i) for i in range(self.group_keys)])
+        if found is not None:
+            numbered, self.__dict__["firsts"] = found
+            return numbered.codes, numbered.size
         numbered = Groups.numbered([in_one_piece(self.key(i)) for i in range(self.group_keys)])
         return numbered.codes, numbered.size
 
     @cached_property
-    def key_ranks(self) -> npt.NDArray[np.int64]:
-        """The rank of each group by its keys."""
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """A row of each group; the first of all where no row is of it."""
         codes, size = self.groups
-        if not len(self) or not self.group_keys:
-            return np.arange(size)
+        if "firsts" in self.__dict__:  # found with the groups
+            return self.firsts
         first = np.zeros(size, np.int64)
         (codes,) = frozen(codes)
         first_of_each(codes, first)
-        return rank_of_keys([self.values_of_key(i, first) for i in range(self.group_keys)], size)
+        return first
+
+    @cached_property
+    def key_ranks(self) -> npt.NDArray[np.int64]:
+        """The rank of each group by its keys."""
+        _, size = self.groups
+        if not len(self) or not self.group_keys:
+            return np.arange(size)
+        return rank_of_keys([self.values_of_key(i, self.firsts) for i in range(self.group_keys)], size)
 
     def align(self, others: Sequence[Rows]) -> None:
         """Number the groups of all these rows alike."""
@@ -79,6 +96,7 @@ class Rows:
         codes, size = combine([codes_of(key) for key in keys], int(bounds[-1]))
         for rows, own in zip(every, np.split(codes, bounds[:-1]), strict=True):
             rows.__dict__["groups"] = own, size
+            rows.__dict__.pop("firsts", None)
 
     def _typed_group_keys(self) -> Iterator[tuple[int, Type]]:
         return zip(range(self.group_keys), self._key_types, strict=False)
@@ -91,13 +109,31 @@ class Rows:
         return [c for e in self.entries for c in e.table.column(f"key{index}").chunks]
 
     def values_of_key(self, index: int, rows: Index) -> pa.Array:
-        """A key of some rows, without codes."""
-        column = in_one_piece(self.key(index)).take(pa.array(rows))
-        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        """A key of some rows, without codes. Only these are looked at."""
+        chunks, type_ = self._chunks(index), arrow_type(self._key_types[index])
+        ends = np.cumsum([len(chunk) for chunk in chunks])
+        of = np.searchsorted(ends, rows, "right")
+        order = np.argsort(of, kind="stable")
+        bounds = np.searchsorted(of[order], np.arange(len(chunks) + 1))
+        parts = []
+        for chunk, end, low, high in zip(chunks, ends, bounds, bounds[1:], strict=False):
+            part = chunk.take(pa.array(rows[order[low:high]] - (end - len(chunk))))
+            parts.append((part.dictionary_decode() if pa.types.is_dictionary(part.type) else part).cast(type_))
+        place = np.empty(len(rows), np.int64)
+        place[order] = np.arange(len(rows))
+        return (pa.concat_arrays(parts) if parts else pa.nulls(0, type_)).take(pa.array(place))
 
-    def are_all_of(self, slot: str) -> bool:
-        """Whether all rows belong to the slot, and to no other."""
-        return all(entry.slots == [slot] and SLOT in entry.table.schema.names for entry in self.entries)
+    def runs(self, slots: Mapping[str, int]) -> list[tuple[int, int, slice]] | None:
+        """The numbers of slots, and of sub-windows with the rows there that belong to it, by slot; None where these do
+        not follow one another."""
+        found = []
+        for at, entry in enumerate(self.entries):
+            bounds = entry.slot_bounds
+            if bounds is None:
+                return None
+            own = zip(entry.slots, bounds.tolist(), bounds[1:].tolist(), strict=False)
+            found += [(slots[name], at, slice(low, high)) for name, low, high in own if name in slots and high > low]
+        return sorted(found, key=lambda run: run[:2])
 
     def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a slot that it belongs to."""
@@ -126,14 +162,9 @@ class Rows:
 
     def _joined(self, state: StateColumn) -> tuple[Vector, ...]:
         parts = [e.state(state) for e in self.entries]
-        return tuple(
-            Vector(
-                type_,
-                _concat([p[j].values for p in parts], dtype_of(type_)),
-                _concat([p[j].valid for p in parts], np.bool_),
-            )
-            for j, type_ in enumerate(state.partial.stored)
-        )
+        if not parts:
+            return tuple(Vector.of(type_, []) for type_ in state.partial.stored)
+        return parts[0] if len(parts) == 1 else tuple(Vector.concat(own) for own in zip(*parts, strict=True))
 
 
 def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:

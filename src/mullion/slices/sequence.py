@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from mullion.aggregates.values import OverValues
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.vector import Vector
+from mullion.lazy import cached_property
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.planner.synopsis_choice import walk_pays
 from mullion.slices.arrange import rank_of_keys

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +22,7 @@ from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine, runs
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import ORIGIN
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.signature import unpack
@@ -84,14 +84,10 @@ class PartialSubWindows:
     def is_read_by(self, name: str) -> bool:
         return self.readers is None or name in self.readers
 
-    @cached_property
-    def _knows_everyone(self) -> bool:
-        return bool(json.loads(self.table.schema.metadata[b"everyone"]))
-
     def knows(self, slot: str) -> bool:
         """Whether events of the slot were kept here."""
         if SLOT not in self.table.schema.names and not slot:
-            return self._knows_everyone
+            return bool(json.loads(self.table.schema.metadata[b"everyone"]))
         return slot in self.slots
 
     @cached_property
@@ -112,9 +108,24 @@ class PartialSubWindows:
         return int(self.slices.min()) if len(self.slices) else np.iinfo(np.int64).max
 
     @cached_property
+    def stands_by_slice(self) -> bool:
+        """Whether the rows are in the order of their slices."""
+        return bool((self.slices[1:] >= self.slices[:-1]).all())
+
+    @cached_property
+    def slot_bounds(self) -> Index | None:
+        """Where the rows of each slot begin, and the last ones end; None where they do not stand by slot."""
+        if SLOT not in self.table.schema.names:
+            return None
+        if len(self.slots) == 1:
+            return np.array([0, len(self.slices)])
+        slot = np.asarray(in_one_piece(self.table.column(SLOT)))
+        return np.searchsorted(slot, np.arange(len(self.slots) + 1)) if (slot[1:] >= slot[:-1]).all() else None
+
+    @cached_property
     def by_slice(self) -> tuple[Index | None, Times]:
         """The rows in the order of their slices, where they do not stand in it, and the slices in order."""
-        if (self.slices[1:] >= self.slices[:-1]).all():
+        if self.stands_by_slice:
             return None, self.slices
         order = np.argsort(self.slices, kind="stable")
         return order, self.slices[order]
@@ -178,20 +189,20 @@ class PartialSubWindows:
         """With all slices before the horizon taken to be one at the origin."""
         if not len(self.slices) or self.slices.min() >= horizon:
             return self
-        return self._with_slices(self.table, np.where(self.slices < horizon, origin, self.slices))
+        return _with_slices(self.table, np.where(self.slices < horizon, origin, self.slices))
 
     def relabelled(self, index: Index, slices: Times) -> PartialSubWindows:
         """The rows of the index, perhaps some of them often, in other slices."""
-        return self._with_slices(self.table.take(pa.array(index)), slices)
-
-    @staticmethod
-    def _with_slices(table: pa.Table, slices: Times) -> PartialSubWindows:
-        return PartialSubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
+        return _with_slices(self.table.take(pa.array(index)), slices)
 
     def among(self, slices: Times) -> PartialSubWindows:
         """Only the rows of these slices."""
         kept = np.isin(self.slices, slices)
         return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
+
+
+def _with_slices(table: pa.Table, slices: Times) -> PartialSubWindows:
+    return PartialSubWindows(table.set_column(table.schema.get_field_index("slice"), "slice", pa.array(slices)))
 
 
 def in_portions(partials: pa.Table) -> list[pa.Table]:

@@ -6,9 +6,9 @@ sorted, and nothing is looked up. Many windows over the same rows are ranges of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ from mullion.expressions.arrays import Array, Index, Mask, Times
 from mullion.expressions.coding.dictionary import coded
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
+from mullion.lazy import cached_property
 from mullion.planner.plan import EVENTS, Grouping, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import ranked
 from mullion.slices.interval import OPERATIONS
 from mullion.slices.kernels import ranges, sweeps
-from mullion.slices.kernels.row_loops import first_of_each
+from mullion.slices.kernels.row_loops import gather
 from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept, Wanted
 from mullion.slices.pairs import Pairs
 from mullion.slices.rows import Rows
@@ -45,6 +46,22 @@ def _is_swept(state: StateColumn) -> bool:
     return isinstance(partial, WholeNumbers) or (partial.is_dense and partial.kind in OPERATIONS)
 
 
+class Piece(NamedTuple):
+    """Rows of a slot, in the order of their slices."""
+
+    slot: int
+    entry: int | None
+    """The number of the sub-windows that have them; None: they are numbered among all rows."""
+    rows: slice | Index
+
+    def within(self, rows: Rows) -> slice | Index:
+        """The same among all rows."""
+        if self.entry is None or not isinstance(self.rows, slice):
+            return self.rows
+        first = int(rows.starts[self.entry])
+        return slice(first + self.rows.start, first + self.rows.stop)
+
+
 @dataclass
 class Sweep:
     """The rows of some slots in the order (slot, slice).
@@ -55,8 +72,7 @@ class Sweep:
     """
 
     rows: Rows
-    chosen: Index | None
-    """These rows; None where all stand as they are asked for."""
+    pieces: list[Piece]
     course: Course
     bounds: Index
     """The rows of slot s are bounds[s] to bounds[s + 1]."""
@@ -67,6 +83,10 @@ class Sweep:
     """How many lines there are."""
     is_by_key: bool
     """Whether the groups of a slot are numbered in the order of their keys, as HAVING, ORDER BY and LIMIT need it."""
+    values: Array
+    """Numbers x rows: room for all states of the grouping that are added."""
+    places: dict[StateColumn, range] = field(default_factory=dict)
+    """Where the numbers of states are that were asked for."""
     loaded: dict[StateColumn, tuple[State, tuple[Vector, ...]]] = field(default_factory=dict)
     same: dict[StateColumn, StateColumn] = field(default_factory=dict)
     operations: int = 0
@@ -74,20 +94,18 @@ class Sweep:
     @staticmethod
     def of(rows: Rows, grouping: Grouping, slots: Index) -> Sweep:
         is_by_key = not all(template.is_plain for template in grouping.templates[1])
-        group, groups = rows.groups
-        if is_by_key:
-            group = rows.key_ranks.astype(group.dtype)[group]
-        groups = max(1, groups)
-        chosen, times, bounds, slot = _placed(rows, grouping, slots)
-        line: Array = group if chosen is None else group[chosen]
-        if len(bounds) > 2:
-            line = line.astype(np.int64) + slot * groups
+        groups = max(1, rows.groups[1])
+        pieces, times, bounds = _placed(rows, grouping, slots)
         size, names = (len(bounds) - 1) * groups, None
-        if size > SPARSE * len(line) + 1024:
-            names, line = np.unique(line, return_inverse=True)
+        if size <= SPARSE * len(times) + 1024:
+            line = _lines(rows, pieces, is_by_key=is_by_key)
+        else:
+            names, line = np.unique(_lines(rows, pieces, is_by_key=is_by_key), return_inverse=True)
             size = len(names)
         line = line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64, copy=False)
-        return Sweep(rows, chosen, Course(*frozen(times, line)), bounds, groups, names, size, is_by_key)
+        numbers = sum(len(state.partial.stored) for state in grouping.states if isinstance(state.partial, WholeNumbers))
+        values = np.empty((numbers, len(times)), np.int64)
+        return Sweep(rows, pieces, Course(*frozen(times, line)), bounds, groups, names, size, is_by_key, values)
 
     def segments(self, slot: Index, start: Times, end: Times) -> Swept:
         """Windows, each of a slot, as they are swept."""
@@ -96,19 +114,31 @@ class Sweep:
         lines = slots * self.groups if self.names is None else np.searchsorted(self.names, slots * self.groups)
         return Swept(first, self.bounds[slots], lines, start, end)
 
-    def values(self, state: StateColumn) -> tuple[State, tuple[Vector, ...]]:
+    def numbers(self, state: StateColumn) -> range:
+        """Where the numbers of a state that is added are among the values."""
+        if state not in self.places:
+            partial, first = state.partial, sum(map(len, self.places.values()))
+            assert isinstance(partial, WholeNumbers)
+            parts = [partial.load(stored) for stored in self._stored(state)]
+            self.places[state] = range(first, first + partial.write(parts, self.values[first:]))
+        return self.places[state]
+
+    def extremes(self, state: StateColumn) -> tuple[State, tuple[Vector, ...]]:
         """The state of each row, and as it was stored."""
         if state not in self.loaded:
-            partial, stored = state.partial, self.rows.state(state)
-            if isinstance(partial, WholeNumbers):
-                fields = partial.narrowed(partial.load(stored))
-                fields = fields if self.chosen is None else tuple(values[self.chosen] for values in fields)
-                stored = ()
-            else:
-                stored = stored if self.chosen is None else tuple(v.take(self.chosen) for v in stored)
-                fields = partial.load(stored)
-            self.loaded[state] = frozen(*fields), stored
+            parts = self._stored(state)
+            stored = parts[0] if len(parts) == 1 else tuple(Vector.concat(own) for own in zip(*parts, strict=True))
+            self.loaded[state] = frozen(*state.partial.load(stored)), stored
         return self.loaded[state]
+
+    def _stored(self, state: StateColumn) -> list[tuple[Vector, ...]]:
+        """What is stored of a state, piece by piece."""
+        by_entry: dict[int | None, tuple[Vector, ...]] = {}
+        for piece in self.pieces:
+            if piece.entry not in by_entry:
+                of = self.rows if piece.entry is None else self.rows.entries[piece.entry]
+                by_entry[piece.entry] = of.state(state)
+        return [tuple(vector.take(piece.rows) for vector in by_entry[piece.entry]) for piece in self.pieces]
 
     def counted_with(self, state: StateColumn) -> StateColumn:
         return counted_with(state, self.rows, self.same)
@@ -129,28 +159,55 @@ class Sweep:
 
     @cached_property
     def keys(self) -> list[pa.Array]:
-        """The keys of each line; those of any row, where a line has none."""
-        first = np.zeros(self.size, np.int64)
-        first_of_each(self.course.lines, first)
-        chosen = first if self.chosen is None else self.chosen[first]
-        return [self.rows.values_of_key(i, chosen) for i in range(self.rows.group_keys)]
+        """The keys of each line."""
+        keys = [self.rows.values_of_key(i, self.rows.firsts) for i in range(self.rows.group_keys)]
+        if self.names is None and self.size == self.groups and not self.is_by_key:
+            return keys
+        group = pa.array(self.name(np.arange(self.size)) % self.groups)
+        return [key.take(group) for key in keys]
 
 
-def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[Index | None, Times, Index, Index | int]:
-    """The rows of the slots by slot and slice, None where all stand so; their slices, where each slot begins, and the
-    slot of each."""
+def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[Piece], Times, Index]:
+    """The rows of the slots by slot and slice, their slices, and where each slot begins."""
     names, last = grouping.slot_names, int(slots.max(initial=0))
-    if len(slots) == 1 and rows.are_all_of(names[last]):
-        bounds = np.array([0] * (last + 1) + [len(rows)], np.intp)
-        if ranges.is_in_order(rows.slices, bounds):
-            return None, rows.slices, bounds, last
-    chosen, slot = rows.members({names[i]: int(i) for i in slots})
+    wanted = {names[i]: int(i) for i in slots}
+    runs = rows.runs(wanted)
+    if runs:
+        pieces = [Piece(*run) for run in runs]
+        parts = [rows.entries[entry].slices[own] for _, entry, own in runs]
+        sizes = np.bincount([slot for slot, *_ in runs], [len(part) for part in parts], last + 1)
+        times, bounds = _joined(parts), np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        if ranges.is_in_order(times, bounds):
+            return pieces, times, bounds
+    chosen, slot = rows.members(wanted)
     order, bounds = np.empty(len(slot), np.intp), np.empty(last + 2, np.intp)
     ranges.sort_by_line(slot, last + 1, order, bounds)
     if not ranges.is_in_order(rows.slices[chosen[order]], bounds):
         order = np.lexsort((rows.slices[chosen], slot))
     chosen = chosen[order]
-    return chosen, rows.slices[chosen], bounds, slot[order]
+    pieces = [Piece(s, None, chosen[bounds[s] : bounds[s + 1]]) for s in range(last + 1)]
+    return pieces, rows.slices[chosen], bounds
+
+
+def _lines(rows: Rows, pieces: Sequence[Piece], *, is_by_key: bool) -> Array:
+    """slot * number of groups + group, or the rank of the group by its keys."""
+    codes, groups = rows.groups
+    groups = max(1, groups)
+    if len(pieces) == 1 and not pieces[0].slot and not is_by_key:
+        return codes[pieces[0].within(rows)]
+    kind = np.int32 if (pieces[-1].slot + 1) * groups < np.iinfo(np.int32).max else np.int64
+    numbers = rows.key_ranks if is_by_key else np.arange(groups)
+    parts = [codes[piece.within(rows)].astype(np.int32, copy=False) for piece in pieces]
+    line, at = np.empty(sum(map(len, parts)), kind), 0
+    for piece, part in zip(pieces, parts, strict=True):
+        own, table = frozen(part, (numbers + piece.slot * groups).astype(kind))
+        gather(own, table, 0, line[at : at + len(own)])
+        at += len(own)
+    return line
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 class Sweeping:
@@ -160,17 +217,15 @@ class Sweeping:
         self._sweep, self._asked, self._least = sweep, asked, least
         added = [state for state in states if isinstance(state.partial, WholeNumbers)]
         self._places: dict[StateColumn, range] = {}
-        columns: list[Array] = []
+        numbers: list[int] = []
         for state in dict.fromkeys([EVENTS, *added]):
-            fields, _ = sweep.values(state)
-            self._places[state] = range(len(columns), len(columns) + len(fields))
-            columns += fields
-        self._values = np.empty((len(sweep.course.times), len(columns)), np.int64)
-        for at, values in enumerate(columns):
-            self._values[:, at] = values
-        self._held = Held.nothing(asked, sweep.size, len(columns))
+            own = sweep.numbers(state)
+            self._places[state] = range(len(numbers), len(numbers) + len(own))
+            numbers += own
+        self._added = np.array(numbers, np.intp)
+        self._held = Held.nothing(asked, sweep.size, len(numbers))
         pairs = min(max(most, sweep.size), len(asked.start) * sweep.size)
-        self._out = Answered.room(pairs, len(columns), sweep.course.lines.dtype)
+        self._out = Answered.room(pairs, len(numbers), sweep.course.lines.dtype)
         self._stacks: dict[StateColumn, Stacks] = {}
         self._count = np.zeros(len(asked.start), np.intp)
         self.windows = slice(0, 0)
@@ -184,7 +239,8 @@ class Sweeping:
         """To the next windows, but for those that are skipped."""
         first = self.windows.stop
         asked = self._sweep.course, self._asked, skipped.view(np.uint8)
-        self._pairs = sweeps.sweep_up(*asked, self._values, self._least, self._held, self._count, self._out)
+        values = self._sweep.values, self._added
+        self._pairs = sweeps.sweep_up(*asked, *values, self._least, self._held, self._count, self._out)
         self.windows = slice(first, int(self._held.place[0]))
         self._sweep.operations += len(self._places) * self._pairs
 
@@ -204,7 +260,7 @@ class Sweeping:
         if isinstance(partial, WholeNumbers):
             own = (self._out.sums[at, : self._pairs] for at in self._places[state])
             return partial.finish(tuple(sums.copy() if kept is None else sums[kept] for sums in own), ())
-        fields, stored = self._sweep.values(state)
+        fields, stored = self._sweep.extremes(state)
         if state not in self._stacks:
             (identity,) = partial.identity(1)
             self._stacks[state] = Stacks.nothing(identity, self._sweep.size, len(fields[0]))

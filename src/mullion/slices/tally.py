@@ -119,6 +119,11 @@ def _column(partials: pa.Table | pa.RecordBatch, name: str) -> npt.NDArray[np.in
 
 def _number_of_groups(parts: Sequence[pa.RecordBatch]) -> int:
     """How many different rows of keys there are."""
+    found = (
+        Groups.of_texts([[part.column(i) for part in parts] for i in range(parts[0].num_columns)]) if parts else None
+    )
+    if found is not None:
+        return found[0].size
     different = [_one_of_each(part) for part in parts]
     if len(parts) > 1:
         some = [part.take(pa.array(rows)) for part, rows in zip(parts, different, strict=True)]

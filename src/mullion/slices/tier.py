@@ -198,8 +198,7 @@ def _reached(entries: Sequence[PartialSubWindows], due: Due) -> list[PartialSubW
         return list(entries)
     low, high = int(due.start.min()), int(due.end.max())
     return [
-        e if e.by_slice[0] is not None or (low <= e.oldest and e.newest < high) else e.within(low, high)
-        for e in entries
+        e if (low <= e.oldest and e.newest < high) or not e.stands_by_slice else e.within(low, high) for e in entries
     ]
 
 

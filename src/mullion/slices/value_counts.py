@@ -13,7 +13,6 @@ Holistic aggregates have no state of fixed size, but counts can be added and sub
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from math import isqrt
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Codes, Counts, Index
+from mullion.lazy import cached_property
 from mullion.planner.slices import distinct
 from mullion.slices.kernels import counting
 from mullion.slices.sums_in_limbs import in_limbs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import fsum
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from mullion.aggregates.extremes import float_order
 from mullion.expressions.arrays import Mask, Real, Times
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
+from mullion.lazy import cached_property
 from mullion.slices.order import times_of
 
 

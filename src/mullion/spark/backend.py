@@ -26,7 +26,7 @@ from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import is_files, tells_files, with_places
-from mullion.spark.statistics import of_files_now
+from mullion.spark.statistics import LastLook, of_files_now
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -37,6 +37,7 @@ class SparkBackend:
         self._options = options
         self._own = OwnSession(given, config, options.memory_limit)
         self._frames: dict[str, DataFrame] = {}
+        self._looks: dict[str, LastLook] = {}
         self.partials_of: Callable[[Stream], float] = lambda stream: 0.0
         """About how many partials an event of a stream leaves; batches are made smaller by it."""
 
@@ -85,17 +86,21 @@ class SparkBackend:
             self._options,
             memory=lambda: self.memory,
             partials=lambda: self.partials_of(stream),
+            look=self._look(stream),
         )
 
     def statistics_now(self, stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
         """What a stream would read now, as far as that is known without reading it: files, or a static DataFrame."""
         frame = self._frames.get(stream.name)
         if frame is None:
-            return of_files_now(stream, groupings) if is_files(stream) else Statistics()
+            return of_files_now(stream, groupings, self._look(stream)) if is_files(stream) else Statistics()
         if frame.isStreaming:
             return Statistics()
         source = SparkSource(stream, lambda: self.session, None, plain=False, options=self._options)
         return source.batch(frame, 0).statistics(groupings)
+
+    def _look(self, stream: Stream) -> LastLook:
+        return self._looks.setdefault(stream.name, LastLook())
 
     def feed(
         self, run: StreamRun, notes: Path, process: Callable[[Batch], None], finish: Callable[[], None], every: int

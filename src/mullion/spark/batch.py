@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ from mullion.spark.sources import (
     tells_files,
     with_source,
 )
-from mullion.spark.statistics import of_batch
+from mullion.spark.statistics import LastLook, of_batch
 from mullion.spark.unseen import Unseen
 from mullion.spark.waiting_files import WaitingFiles
 from mullion.spark.waiting_offsets import WaitingOffsets
@@ -65,9 +65,11 @@ NATIVE_PORTIONS = 4
 class SparkBatch:
     """A batch of a stream. Nothing is looked at before something is asked."""
 
-    def __init__(self, number: int, open_: Callable[[], tuple[Events, list[str] | None]]) -> None:
+    def __init__(
+        self, number: int, open_: Callable[[], tuple[Events, list[str] | None]], look: LastLook | None = None
+    ) -> None:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
-        self._number, self._open = number, open_
+        self._number, self._open, self._look = number, open_, look
         self._pieces_of: dict[frozenset[str], tuple[Piece, ...] | None] = {}
 
     @property
@@ -86,7 +88,7 @@ class SparkBatch:
         def opened() -> tuple[Events, list[str] | None]:
             return replace(self._events, thinning=thinning), self._opened[1]
 
-        return SparkBatch(self._number, opened)
+        return SparkBatch(self._number, opened, self._look)
 
     def worths(self, most: int) -> npt.NDArray[np.float64]:
         shedding, events = self._events.stream.shedding, self._events
@@ -144,7 +146,8 @@ class SparkBatch:
         return sampled_groups(self._for(plan.groupings, tables), plan, grouping, most)
 
     def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
-        return of_batch(replace(self._events, tables=tables), self._pieces_for(groupings), groupings, tables)
+        events, pieces = replace(self._events, tables=tables), self._pieces_for(groupings)
+        return of_batch(events, pieces, groupings, tables, self._look)
 
     def times(self, stretch: Stretch) -> Tally:
         row = self._events.of(stretch).select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()
@@ -208,6 +211,7 @@ class SparkSource:
     memory: Callable[[], Memory] = lambda: Memory.divided(default_limit())
     partials: Callable[[], float] = lambda: 0.0
     """About how many partials an event leaves, for all queries that there are now."""
+    look: LastLook = field(default_factory=LastLook)
     failures: tuple[type[BaseException], ...] = SparkFailure
 
     def __post_init__(self) -> None:
@@ -240,7 +244,7 @@ class SparkSource:
 
     def batch(self, frame: DataFrame, number: int) -> SparkBatch:
         self._last = frame
-        return SparkBatch(number, lambda: self._opened(frame, number))
+        return SparkBatch(number, lambda: self._opened(frame, number), self.look)
 
     def _opened(self, batch: DataFrame, number: int) -> tuple[Events, list[str] | None]:
         """The batch with every column's values under its name and of its type, and what is known of its files; refuses

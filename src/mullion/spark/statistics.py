@@ -40,29 +40,60 @@ CHOOSING = ("pathglobfilter", "modifiedbefore", "modifiedafter")
 """Options that leave out files which lie there."""
 
 
+class LastLook:
+    """What was learned of files last. A run looks at those that lie there before it begins, so that a batch fits into
+    memory, and then at its first batch: often that is all of them, asked for the same."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, Statistics] | None = None
+
+    def at(
+        self, pieces: Sequence[Piece], stream: Stream, groupings: Sequence[Grouping], tables: Tables = ()
+    ) -> Statistics:
+        """Of pieces that the kernel may read all of that the groupings need."""
+        needed = sorted(kernel_columns(groupings) or ())
+        if any(grouping.lookups for grouping in groupings):
+            return statistics_of(_from_pieces(pieces, stream, needed), groupings, tables)
+        changed = [_changed(path) for path in dict.fromkeys(piece.path for piece in pieces)]
+        asked = stream, changed, tuple(pieces), [(g.keys, g.predicates) for g in groupings]
+        last = self._last
+        if last is None or last[0] != asked:
+            last = self._last = asked, statistics_of(_from_pieces(pieces, stream, needed), groupings)
+        return last[1]
+
+
+def _changed(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None  # reading it tells why
+
+
 def of_batch(
-    events: Events, pieces: Sequence[Piece] | None, groupings: Sequence[Grouping], tables: Tables = ()
+    events: Events,
+    pieces: Sequence[Piece] | None,
+    groupings: Sequence[Grouping],
+    tables: Tables = (),
+    look: LastLook | None = None,
 ) -> Statistics:
     """Of a batch, from its pieces where the kernel may read all that the groupings need of them."""
-    stream = events.stream
-    needed = kernel_columns(groupings)
-    if pieces is None or needed is None:
+    if pieces is None or kernel_columns(groupings) is None:
         return statistics_of(_first(events, groupings), groupings, tables)
-    return statistics_of(_from_pieces(pieces, stream, sorted(needed)), groupings, tables)
+    return (look or LastLook()).at(pieces, events.stream, groupings, tables)
 
 
-def of_files_now(stream: Stream, groupings: Sequence[Grouping]) -> Statistics:
+def of_files_now(stream: Stream, groupings: Sequence[Grouping], look: LastLook | None = None) -> Statistics:
     """Of the files that a stream would read now, without Spark: what can be known so."""
     files = table_files(stream)
     if not files or any(name in CHOOSING for name, _ in stream.options):
         return Statistics()
-    paths = [path for path, *_ in files]
+    paths = [os.path.abspath(path) for path, *_ in files]
     needed = kernel_columns(groupings)
     pieces = None
     if stream.format == "parquet" and can_tell_time(stream) and needed is not None and reads_alike(stream.options):
         pieces = pieces_of(paths, stream, needed)
     if pieces is not None:
-        return statistics_of(_from_pieces(pieces, stream, sorted(needed or ())), groupings)
+        return (look or LastLook()).at(pieces, stream, groupings)
     return _extent_alone(_extent(paths, stream))
 
 

@@ -6,7 +6,6 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
@@ -16,6 +15,7 @@ from mullion.algebra.splitting import Keys, ShardKeys, by_any
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
+from mullion.lazy import cached_property
 
 if TYPE_CHECKING:
     from mullion.algebra.nodes.scan import Scan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import ClassVar, Self
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
@@ -15,6 +14,7 @@ from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.render import duration_text
+from mullion.lazy import cached_property
 
 HIDDEN_START = "#s"
 """#s0, #s1, ...: the starts of the rows of a join's result, for views with windows of their own."""

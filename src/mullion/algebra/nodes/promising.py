@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
 from typing import ClassVar
 
 from mullion.algebra.column_names import names_in
@@ -18,6 +17,7 @@ from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Budget, Expr
 from mullion.language.render import budget_text, render
 from mullion.language.types import BIGINT, DOUBLE, Type
+from mullion.lazy import cached_property
 from mullion.memory import size_text
 
 ESTIMATE = "#estimate"

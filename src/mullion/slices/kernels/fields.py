@@ -17,7 +17,7 @@ from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.sum import SumInLimbs
+from mullion.aggregates.sum import LIMB, SumInLimbs
 from mullion.expressions.arrays import Array, Real, Whole
 from mullion.expressions.int128 import WIDE
 from mullion.expressions.vector import Vector
@@ -100,7 +100,21 @@ def _lift_doubles(partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> L
 
 
 def _halves(sums: Whole) -> tuple[Array, ...]:
-    return sums >> 32, sums & 0xFFFFFFFF
+    """Two limbs; of small sums the lower one has all, sign included, and the other is nothing that takes memory."""
+    if len(sums) and sums.min() >= -LIMB and sums.max() <= LIMB:
+        return _zeros(len(sums)), sums
+    return sums >> 32, sums & LIMB
+
+
+def _zeros(length: int) -> Array:
+    """Part of an array that all share."""
+    if length > len(_ZEROS[0]):
+        _ZEROS[0] = np.zeros(max(length, 2 * len(_ZEROS[0])), np.int64)
+        _ZEROS[0].flags.writeable = False
+    return _ZEROS[0][:length]
+
+
+_ZEROS: list[Array] = [np.zeros(0, np.int64)]
 
 
 def _coarse_and_fine(sums: Whole) -> tuple[Array, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.coding.dictionary import combine, runs
 from mullion.language.query import Period
+from mullion.lazy import cached_property
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 from mullion.planner.slices import is_inside
 from mullion.slices.kernels.compiled import DenseRows

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.expressions.arrays import Array
 from mullion.expressions.coding.dictionary import codes_of, combine, without_unused
 from mullion.expressions.readonly import frozen
-from mullion.slices.kernels.row_loops import first_of_each, gather, number_pairs
+from mullion.slices.kernels.row_loops import first_of_each, gather, go_on_numbering, number_pairs
 
 
 class Groups(NamedTuple):
@@ -35,6 +36,32 @@ class Groups(NamedTuple):
     def numbered(keys: Sequence[pa.Array]) -> Groups:
         """The same without the keys of each group: numbers alone, of which some may not occur."""
         return Groups.together([Groups(*_codes(key), ()) for key in keys])
+
+    @staticmethod
+    def of_texts(keys: Sequence[Sequence[pa.Array]]) -> tuple[Groups, npt.NDArray[np.int64]] | None:
+        """Groups by one or two keys that are codes into dictionaries, each in pieces that follow one another; and a row
+        of each group. None for others.
+
+        >>> whole = pa.chunked_array([["b", "a"], ["a", "b"]]).dictionary_encode()
+        >>> groups, first = Groups.of_texts([[*whole.chunks]])
+        >>> groups.codes.tolist(), first.tolist()
+        ([0, 1, 1, 0], [0, 1])
+        """
+        pieces = [piece for key in keys for piece in key]
+        if not pieces or len(keys) > 2 or not all(pa.types.is_dictionary(piece.type) for piece in pieces):
+            return None
+        (a, of_a, size_a), (b, of_b, size_b) = _in_pieces(keys[0]), _in_pieces(keys[-1])
+        alone, size, length = len(keys) == 1, size_a * (1 if len(keys) == 1 else size_b), sum(map(len, a))
+        if size > SPARSE * length + (1 << 16):
+            return None
+        out, first = np.empty(length, np.int32), np.empty(min(size, length), np.int64)
+        number, row, count = np.zeros(size, np.int32), 0, 0
+        for codes, table, others, of_others in zip(a, of_a, b, of_b, strict=True):
+            (table,) = frozen(table if alone else table * size_b)
+            own = out[row : row + len(codes)]
+            count = go_on_numbering(codes, table, None if alone else others, of_others, number, count, first, row, own)
+            row += len(codes)
+        return Groups(out, count, ()), first[:count]
 
     @staticmethod
     def together(parts: Sequence[Groups]) -> Groups:
@@ -92,6 +119,16 @@ def _codes(key: pa.Array) -> tuple[npt.NDArray[np.int32], int]:
         return out, size
     codes, size = codes_of(key)
     return codes.astype(np.int32), size
+
+
+def _in_pieces(pieces: Sequence[pa.Array]) -> tuple[list[Array], list[Array], int]:
+    """The codes of each piece, the number that each of its codes stands for, and how many numbers there are."""
+    values = [pa.concat_arrays([piece.dictionary, pa.nulls(1, piece.dictionary.type)]) for piece in pieces]
+    of_values, size = codes_of(pa.concat_arrays(values))
+    indices = [p.indices.fill_null(len(p.dictionary)) if p.indices.null_count else p.indices for p in pieces]
+    tables = np.split(of_values, np.cumsum([len(own) for own in values])[:-1])
+    codes = [np.asarray(own).astype(np.int32, copy=False) for own in indices]
+    return list(frozen(*codes)), list(frozen(*tables)), size
 
 
 def _coded(key: pa.Array) -> pa.Array:

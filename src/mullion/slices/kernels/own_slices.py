@@ -17,7 +17,6 @@ from mullion.slices.kernels.row_loops import (
     add_up_doubles,
     add_up_doubles_of_slices,
     add_up_slices,
-    count_rows,
     keep_least,
     keep_most,
     least_of_slices,
@@ -72,19 +71,17 @@ def _of_groups(cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, col
         count = select(cut.bounds, mask, room, upto)
         event = room[:count]
     row = np.empty(count, np.int32)
-    group_of = np.empty(count + 1, np.int32)
+    group_of, counted = np.empty(count + 1, np.int32), np.empty(count + 1, np.int64)
     row_of = np.full(groups.size, -1, np.int32)
     (codes,) = frozen(groups.codes)
-    rows = rows_of_events(event, upto, codes, row_of, row, group_of)
-    counted = np.zeros(rows, np.int64)
-    count_rows(row, counted)
+    rows = rows_of_events(event, upto, codes, row_of, row, group_of, counted)
     results = []
     for column in columns:
         out = column.room(rows)
         OF_GROUPS[column.kind](event, row, column.values, out)
         results.append(out)
     slices = np.repeat(cut.starts, np.diff(upto, prepend=0))
-    return OwnRows(slices, group_of[:rows].copy(), counted, tuple(results))
+    return OwnRows(slices, group_of[:rows].copy(), counted[:rows].copy(), tuple(results))
 
 
 def _of_slices(cut: Cut, mask: npt.NDArray[np.uint8] | None, columns: Sequence[Column]) -> OwnRows:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Expr, Period
 from mullion.language.types import Type
+from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
 from mullion.slices.kernels.events import Context, Events

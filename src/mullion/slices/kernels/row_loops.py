@@ -34,8 +34,11 @@ def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def rows_of_events(event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array) -> int:
-    """The row of each event, and the group of each row; `upto` becomes the number of rows up to the end of each slice.
+def rows_of_events(
+    event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array, counted: Array
+) -> int:
+    """The row of each event, the group of each row and how many events it has; `upto` becomes the number of rows up to
+    the end of each slice.
 
     `row_of` has a place for each group, -1 before the first call. `event` is None where all are selected.
     """
@@ -51,16 +54,11 @@ def rows_of_events(event: Array | None, upto: Array, groups: Array, row_of: Arra
             group_of[rows] = group
             row_of[group] = own
             row[j] = own
+            counted[own] = (not is_new) * counted[own] + 1
             rows += is_new
         begin = end
         upto[s] = rows
     return rows
-
-
-@njit(cache=True, nogil=True)
-def count_rows(row: Array, out: Array) -> None:
-    for j in range(len(row)):
-        out[row[j]] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -187,6 +185,23 @@ def number_pairs(a: Array, b: Array, width: int, number: Array, out: Array) -> i
             count += 1
             number[at] = count
         out[i] = number[at] - 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def go_on_numbering(
+    a: Array, of_a: Array, b: Array | None, of_b: Array, number: Array, count: int, first: Array, row: int, out: Array
+) -> int:
+    """The same for pairs of what two tables have for codes, or for those of one: goes on from so many pairs that were
+    numbered before. `first` gets the row of each new one, given that of the first code."""
+    for i in range(len(a)):
+        at = np.int64(of_a[a[i]]) if b is None else np.int64(of_a[a[i]]) + of_b[b[i]]
+        known = number[at]
+        if known == 0:
+            first[count] = row + i
+            count += 1
+            number[at] = known = count
+        out[i] = known - 1
     return count
 
 

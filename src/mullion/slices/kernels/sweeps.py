@@ -150,17 +150,25 @@ def _write(window: int, held: Held, first: int, last: int, least: int, out: Answ
 
 @njit(cache=True, nogil=True)
 def sweep_up(
-    course: Course, asked: Swept, skipped: Array, values: Array, least: int, held: Held, count: Array, out: Answered
+    course: Course,
+    asked: Swept,
+    skipped: Array,
+    values: Array,
+    added: Array,
+    least: int,
+    held: Held,
+    count: Array,
+    out: Answered,
 ) -> int:
     """Goes on with the windows until all are answered or the room is full, which has a place for each line at least.
 
-    `values` are the numbers of each row, of which none is lost when another is subtracted again. Lines whose first one
-    comes to less than `least` are left out. `count` becomes how many lines each window has; those that are skipped have
-    none. Returns how many pairs were written.
+    `values` are numbers x rows, of which none is lost when another is subtracted again; those that are `added` are
+    wanted. Lines whose first one comes to less than `least` are left out. `count` becomes how many lines each window
+    has; those that are skipped have none. Returns how many pairs were written.
     """
     times, lines = course
     window, segment, leave, enter, number = held.place
-    first, at, numbers = window, 0, values.shape[1]
+    first, at, numbers = window, 0, len(added)
     while window < len(asked.start):
         start, end = asked.start[window], asked.end[window]
         if window == asked.bounds[segment + 1]:
@@ -181,12 +189,12 @@ def sweep_up(
             number += held.sums[line, 0] == 0
             held.present[line >> WORD] |= np.int64(1) << (line & 63)
             for f in range(numbers):
-                held.sums[line, f] += values[enter, f]
+                held.sums[line, f] += values[added[f], enter]
             enter += 1
         while leave < enter and times[leave] < start:
             line = lines[leave]
             for f in range(numbers):
-                held.sums[line, f] -= values[leave, f]
+                held.sums[line, f] -= values[added[f], leave]
             is_empty = np.int64(held.sums[line, 0] == 0)
             number -= is_empty
             held.present[line >> WORD] &= ~(is_empty << (line & 63))
