@@ -5,7 +5,8 @@
 
 What pairs take is learnt from those that were told lately (`pace`), and what comes after them from the last steps; how
 many pairs fit is seen by the clock (ali 5: results for an input tuple = (time between two - time to insert) / time of a
-hit). Where all else takes the whole budget, a part of it is still for telling: or what waits would only grow.
+hit). Where all else takes the whole budget, a part of it is still for telling in some steps: or what waits would only
+grow. What a step took too long is taken off the next ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from mullion.language.query import Budget
 from mullion.operators.pace import Pace
 
 LEAST = 8
-"""One of so many parts of a budget in time is for telling at the least."""
+"""One of so many parts of a budget in time is for telling where there is no time left; and one of so many steps, where
+what is not told waits."""
 LEARNT = 0.5
 """The part of the newest step in the time that a pair takes."""
 PORTION = 1 << 17
@@ -72,6 +74,7 @@ class StepBudget:
             self.left = ceil(below.left(budget.events))
         self._given, self._began, self._below = self.left, began, below.spent
         self._seconds = allowed if budget.time is None else below.left(budget.time / 1e6)
+        self._is_written = budget.time is not None
         self._until = began + self._seconds - after
         self._pace, self._least = pace, 0.0
         self.look()
@@ -86,10 +89,20 @@ class StepBudget:
     def is_spent(self) -> bool:
         return self.left < 1 or self.rows < 1
 
-    def tell(self) -> None:
-        """What is offered is known now: what is left of the time is for telling."""
-        self._least = self._seconds / LEAST / self._pace.each
+    def tell(self, least: float) -> None:
+        """What is offered is known now: what is left of the time is for telling, so many pairs at the least."""
+        self._least = least
         self.look()
+
+    def part(self, *, without_look: bool = False) -> float:
+        """How many pairs are told in a part of the time, with the look that finds them or without."""
+        seconds = self._seconds / LEAST
+        return max(1.0, self._pace.pairs_in(seconds + self._pace.fixed if without_look else seconds))
+
+    @property
+    def overrun(self) -> float:
+        """The seconds that were taken beyond a time that is written."""
+        return time.perf_counter() - self._began - self._seconds if self._is_written else 0.0
 
     def look(self) -> None:
         """See by the clock what is left."""
@@ -112,15 +125,15 @@ class StepBudget:
         if not self.is_time:
             self.left -= events if self.counts_events else pairs
 
-    def fitting(self, pairs: Counts, times: float = 1.0) -> int:
-        """How many of some entries in a row can be told as a whole, by their pairs, with so many times the budget."""
-        most = times * (min(self.rows, PORTION) if self.is_time else self.rows)
+    def fitting(self, pairs: Counts) -> int:
+        """How many of some entries in a row can be told as a whole, by their pairs."""
+        most = min(self.rows, PORTION) if self.is_time else self.rows
         total = np.cumsum(pairs)
-        whole = int(np.searchsorted(total, most if self.counts_events else min(most, times * self.left), "right"))
+        whole = int(np.searchsorted(total, most if self.counts_events else min(most, self.left), "right"))
         if not self.counts_events:
             return whole
         events = np.cumsum(pairs > 0)
-        return min(whole, int(np.searchsorted(events, times * self.left, "right")))
+        return min(whole, int(np.searchsorted(events, self.left, "right")))
 
     @property
     def pairs(self) -> int:

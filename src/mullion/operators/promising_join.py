@@ -85,7 +85,7 @@ class PromisingJoinOperator(WeighedJoin):
         told = self._told(inputs, now, budget)
         missing = [delta.missing for delta in (told, *inputs) if delta.missing is not None]
         self._leave(now)
-        self.promises.end(began, sum(len(delta.fresh) for delta in inputs))
+        self.promises.end(began, sum(len(delta.fresh) for delta in inputs), budget)
         return replace(told, missing=Missing.union(missing) if missing else None, spent=budget.spent)
 
     def _told(self, inputs: Sequence[Delta], now: int, budget: StepBudget) -> Delta:
@@ -168,15 +168,16 @@ class PromisingJoinOperator(WeighedJoin):
         part = replace(entry, since=np.array([first]), pairs=np.array([most]))
         return part, first, left
 
-    def rows(self, entries: Entries, drawn: Counts) -> list[TimedRows]:
+    def rows(self, entries: Entries, drawn: Counts) -> tuple[list[TimedRows], Counts]:
         rows: list[TimedRows] = []
         together: list[_Met] = []
-        for met in self._met(entries, drawn):
+        alive = np.zeros(len(entries), np.int64)
+        for met in self._met(entries, drawn, alive):
             if together and (together[0].window is not met.window or sum(map(len, together)) > PORTION):
                 rows += self._joined(together)
                 together = []
             together.append(met)
-        return rows + (self._joined(together) if together else [])
+        return rows + (self._joined(together) if together else []), alive
 
     def _met(self, entries: Entries, taken: Counts, alive: Counts | None = None) -> Iterator[_Met]:
         """So many of the pairs that entries still have. `alive` counts all of these."""

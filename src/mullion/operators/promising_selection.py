@@ -81,7 +81,7 @@ class PromisingSelectionOperator(Operator):
             told = self.promises.tell([self._offers(fresh, like)], budget, self.came)
         self._leave(now)
         rows = TimedRows.concat(told) if told else TimedRows.empty(self.schema, self.width)
-        self.promises.end(began, len(fresh))
+        self.promises.end(began, len(fresh), budget)
         return Delta(rows, Retractions.none(self.width), now)
 
     def _offers(self, fresh: TimedRows, like: KeyedSubWindow | None) -> Entries:
@@ -120,7 +120,7 @@ class PromisingSelectionOperator(Operator):
     def split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
         raise AssertionError("a row is told as a whole")
 
-    def rows(self, entries: Entries, drawn: Counts) -> list[TimedRows]:
+    def rows(self, entries: Entries, drawn: Counts) -> tuple[list[TimedRows], Counts]:
         found = []
         for window in self.waiting.windows:
             rows, _ = numbered_rows(window, entries.probe)
@@ -130,7 +130,7 @@ class PromisingSelectionOperator(Operator):
         self.tally.told += len(entries)
         late = [np.maximum(self.promises.before - rows.start, 0) for rows in found]
         self.tally.apart += float(sum(int(waited.sum()) for waited in late))
-        return found
+        return found, entries.pairs
 
     def _leave(self, now: int) -> None:
         self.promises.expire(now)

@@ -34,7 +34,7 @@ from mullion.operators.base import Parts
 from mullion.operators.kernels.chosen_pairs import dice
 from mullion.operators.missing import NOTHING, Missing
 from mullion.operators.pace import Pace
-from mullion.operators.promise_budget import LEARNT, Below, StepBudget
+from mullion.operators.promise_budget import LEARNT, LEAST, Below, StepBudget
 from mullion.operators.promise_orders import WEIGHTED, chances, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.timed_rows import TimedRows
@@ -42,8 +42,6 @@ from mullion.operators.timed_rows import TimedRows
 SAMPLED = 100
 """About so many pairs are drawn for estimates where a step has no time left."""
 SECOND = 1_000_000
-AHEAD = 1.5
-"""Entries that waited are counted anew for so many times the budget, since some of their pairs have expired."""
 
 
 class Offered(Protocol):
@@ -59,8 +57,8 @@ class Offered(Protocol):
         """So many pairs of an entry, with the rows that came last; before which number those came that are left to it,
         and how many they are."""
 
-    def rows(self, entries: Entries, drawn: Counts) -> list[TimedRows]:
-        """So many pairs of each entry, as rows."""
+    def rows(self, entries: Entries, drawn: Counts) -> tuple[list[TimedRows], Counts]:
+        """So many pairs of each entry, as rows, and how many pairs each still has."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,8 @@ class PromisingSet:
         """How it was before the step, and the seconds that AUTO has for it."""
         self._telling, self._told_at, self._after = -math.inf, -math.inf, 0.0
         """When pairs began to be told and when the last one was, and how many seconds steps take after that."""
+        self._owed, self._silent = 0.0, 0
+        """The seconds by which steps took too long, and how many steps told nothing of what there was."""
 
     # A step
 
@@ -121,9 +121,9 @@ class PromisingSet:
         self.missing = self.lacking = self.missing.after(self.before)
         self._allowed = self.time.turn()
         below = Below(spent_below, self.node.joins)
-        return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after, below)
+        return StepBudget(self.node.budget, began, self._allowed, self.pace, most, self._after + self._owed, below)
 
-    def end(self, began: float, events: int) -> None:
+    def end(self, began: float, events: int, budget: StepBudget) -> None:
         """A step that so many new rows came in."""
         ended = time.perf_counter()
         seconds, is_short = ended - began, self._telling >= began
@@ -131,6 +131,8 @@ class PromisingSet:
         if is_short:
             self._after += LEARNT * (ended - self._told_at - self._after)
         known, tally = self._known, self.tally
+        self._owed = min(max(0.0, self._owed + budget.overrun), (self.node.budget.time or 0) / SECOND)
+        self._silent = self._silent + 1 if is_short and tally.told == known.told else 0
         oldest = None
         if len(self.agenda) and self.before != THE_END:
             oldest = max(0, self.before - int(self.agenda.start.min())) / SECOND
@@ -172,27 +174,29 @@ class PromisingSet:
 
     def _tell_now(self, budget: StepBudget) -> None:
         """What there is, is known."""
-        budget.tell()
+        if self.node.order == WEIGHTED:
+            budget.tell(max(SAMPLED, budget.part()))
+        else:
+            budget.tell(budget.part(without_look=True) if self._silent + 1 >= LEAST else 0.0)
         self._telling = time.perf_counter()
 
     def _in_order(self, entries: Entries, order: Index, budget: StepBudget) -> list[TimedRows]:
-        """Entries in the order of their promises, until the budget is spent. The others wait."""
-        at, rows = 0, list[TimedRows]()
+        """Entries in the order of their promises, until the budget is spent. The others wait. What waited has at most
+        as many pairs as it had; how many, is seen when they are told, or where so many do not fit."""
+        at, rows, look = 0, list[TimedRows](), 1
         is_counted = np.arange(len(entries)) >= len(self.agenda)
         while at < len(order) and not budget.is_spent:
-            ahead = order[at : at + 1 + budget.fitting(entries.pairs[order[at:]], AHEAD)]
-            if not is_counted[ahead].all():
-                entries, expired = self.counted(entries, ahead[~is_counted[ahead]])
-                self.tally.expired += expired
-                is_counted[ahead] = True
-                budget.look()
-                continue
             whole = budget.fitting(entries.pairs[order[at:]])
             if whole:
                 rows += self._told(entries.take(order[at : at + whole]), budget)
                 at += whole
             elif budget.is_time and rows:
                 break  # to look for a part of an entry takes longer than is left
+            elif not is_counted[order[at]]:
+                ahead, look = order[at : at + look], 2 * look
+                entries, expired = self.counted(entries, ahead[~is_counted[ahead]])
+                self.tally.expired += expired
+                is_counted[ahead] = True
             else:
                 part, until, left = self._offered.split(entries.take(order[at : at + 1]), budget.pairs)
                 rows += self._told(part, budget)
@@ -230,7 +234,7 @@ class PromisingSet:
         pairs, known, began = int(entries.pairs.sum()), replace(self.tally), time.perf_counter()
         if not budget.fits(len(entries), pairs):
             entries = self._by_chance(entries, budget)
-        rows = self._offered.rows(entries, entries.pairs)
+        rows, _ = self._offered.rows(entries, entries.pairs)
         self.chance = self.sample = None
         drawn = self.tally.told - known.told + known.offered - self.tally.offered
         self.tally.shed += pairs - drawn
@@ -260,7 +264,10 @@ class PromisingSet:
         """The pairs of some entries, or as many as are drawn of them, as rows."""
         taken = entries.pairs if drawn is None else drawn
         began = time.perf_counter()
-        rows = self._offered.rows(entries, taken)
+        rows, alive = self._offered.rows(entries, taken)
+        if drawn is None:
+            self.tally.expired += int(taken.sum() - alive.sum())
+            taken = alive
         self.pace.learn(int(taken.sum()), time.perf_counter() - began)
         budget.spend(taken)
         return rows

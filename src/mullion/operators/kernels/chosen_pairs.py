@@ -14,7 +14,6 @@ Pairs are walked over without being kept; only what is chosen is written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import floor
 from typing import NamedTuple
 
 import numpy as np
@@ -81,7 +80,10 @@ def _is_taken(wanted: Wanted, p: int, place: int, number: int) -> bool:
     if wanted.chance[p] < 1.0:
         first, second = (wanted.own[p], number) if wanted.side == 0 else (number, wanted.own[p])
         return bool(_drawn(wanted.salt, first, second) < wanted.chance[p])
-    return wanted.taken[p] > 0 and _is_spaced(place, wanted.taken[p], wanted.of[p], wanted.phase[p])
+    taken, of = wanted.taken[p], wanted.of[p]
+    if taken <= 0 or taken >= of:
+        return bool(taken > 0)
+    return bool(_passed(wanted, p, place) + taken >= of)
 
 
 def codes_of(salt: int, first: Codes, second: Codes) -> Codes:
@@ -111,12 +113,10 @@ def _drawn(salt: int, first: int, second: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _is_spaced(place: int, taken: int, of: int, phase: float) -> bool:
-    """Exactly `taken` of all are, each equally likely."""
-    if taken >= of:
-        return True
-    share = taken / of
-    return floor((place + 1) * share + phase + 1e-9) > floor(place * share + phase + 1e-9)
+def _passed(wanted: Wanted, p: int, place: int) -> int:
+    """How much of the way to the next pair that is taken has been passed, when so many come before it. A pair adds
+    `taken`, and the one that reaches `of` is taken: of all exactly as many, each equally likely."""
+    return int((int(wanted.phase[p] * wanted.of[p]) + place * wanted.taken[p]) % wanted.of[p])
 
 
 @njit(cache=True, nogil=True)
@@ -135,18 +135,29 @@ def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: in
     while run < len(probe.first):
         while p < probe.last[run]:
             start, end, since, until = probe.start[p], probe.end[p], wanted.since[p], wanted.until[p]
+            taken, of, is_drawn, place = wanted.taken[p], wanted.of[p], wanted.chance[p] < 1.0, wanted.seen[p]
+            is_part = 0 < taken < of
+            passed = _passed(wanted, p, place) if is_part else 0
             while k < stored.last[run]:
                 if count == room:
                     at[0], at[1], at[2] = run, p, k
+                    wanted.seen[p] = place
                     return count
                 later, sooner = max(start, stored.start[k]), min(end, stored.end[k])
                 if later < sooner and sooner > before and since <= number[k] < until:
-                    place = wanted.seen[p]
-                    wanted.seen[p] = place + 1
-                    if _is_taken(wanted, p, place, number[k]):
+                    is_taken = taken > 0
+                    if is_drawn:
+                        is_taken = _is_taken(wanted, p, place, number[k])
+                    elif is_part:
+                        passed += taken
+                        is_taken = passed >= of
+                        passed -= of if is_taken else 0
+                    place += 1
+                    if is_taken:
                         out.probe[count], out.stored[count], out.start[count], out.end[count] = p, k, later, sooner
                         count += 1
                 k += 1
+            wanted.seen[p] = place
             p += 1
             k = stored.first[run]
         run += 1
