@@ -13,7 +13,7 @@ from mullion.algebra.streams import Stream
 from mullion.binding import relations
 from mullion.binding.entering import entered
 from mullion.catalog.restart import to_journal
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.options import Options
@@ -46,7 +46,7 @@ class Course:
     queries: Sequence[SlicedAggregation] = ()
     stream: Stream = STREAM
     options: Options = field(default_factory=Options)
-    synopses: Sequence[Synopsis] = ()
+    synopses: Sequence[StreamSynopsis] = ()
     wanted: frozenset[str] | None = None
     place: Path | None = None
     source: MemorySource = field(default_factory=lambda: MemorySource(STREAM))

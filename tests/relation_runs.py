@@ -103,11 +103,11 @@ class Source:
     def run(self, relations: RelationRun) -> None:
         """What a run before this one left, all batches that are not done, and the end."""
         for name in STREAMS:
-            relations.take(name, self.intakes[name].batches, self.newest[name])
+            relations.receive(name, self.intakes[name].batches, self.newest[name])
         while self.done < len(self.given):
             self.deliver(relations)
         for name in STREAMS:
-            relations.take(name, self.intakes[name].batches, self.newest[name], ended=True)
+            relations.receive(name, self.intakes[name].batches, self.newest[name], ended=True)
 
     def run_through(self, crashes: Iterable[tuple[str, int]], started: Callable[[], RelationRun]) -> RelationRun:
         """As `run`, with runs that are killed at these steps when they come so often, each followed by another."""
@@ -131,7 +131,7 @@ class Source:
         times = [self.newest[name], *columns["ts"]]
         self.newest[name] = max([t for t in times if t is not None], default=None)
         self.done += 1
-        relations.take(name, self.intakes[name].batches, self.newest[name])
+        relations.receive(name, self.intakes[name].batches, self.newest[name])
         self.intakes[name].forget_before(relations.now)
 
 

@@ -22,7 +22,15 @@ from mullion.expressions.arrays import Codes, Mask, Whole
 from mullion.storage.fault_points import fault_point
 from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
 from mullion.storage.lifetime_index.rows import Fresh, matching
-from mullion.storage.lifetime_index.sub_index import NO_ROWS, Change, Shape, SubIndex, Work, read_directory, write_file
+from mullion.storage.lifetime_index.sub_index import (
+    NO_ROWS,
+    Change,
+    Shape,
+    SubIndex,
+    UpdateWork,
+    read_directory,
+    write_file,
+)
 
 AT_A_TIME = 1 << 24
 """Bytes of buckets that are in memory at once."""
@@ -97,14 +105,14 @@ class Bucketed(SubIndex):
     def _bucket_bytes(self) -> int:
         return self.bucket.itemsize
 
-    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
+    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, UpdateWork]:
         fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
         keys, codes = self.buckets.keys.extended(fresh.column(self.shape.key))
         by_key = np.argsort(codes, kind="stable")
         fresh, codes = fresh.only(by_key), codes[by_key]
         going = self._going(change)
         if not going.any() and not len(fresh):
-            return self, Work()
+            return self, UpdateWork()
         bucket = self._room(going, keys, codes)
         rest = bucket == NOT_THERE
         busy = np.concatenate([self.buckets.place, *(o.buckets.place for o in others if isinstance(o, Bucketed))])
@@ -112,20 +120,20 @@ class Bucketed(SubIndex):
         rewritten, deleted = edit.run(self.buckets.take(going), fresh.only(np.flatnonzero(rest)), codes[rest])
         read = int(going.sum()) * self._bucket_bytes
         if not len(fresh) and not deleted:
-            return self, Work(bytes_read=read)
+            return self, UpdateWork(bytes_read=read)
         untouched = self._added(fresh.only(np.flatnonzero(~rest)), bucket[~rest]).take(~going)
         added = int((~rest).sum()) * self.layout.dtype.itemsize
-        work = Work(read, len(rewritten) * self._bucket_bytes + added, len(fresh), deleted)
+        work = UpdateWork(read, len(rewritten) * self._bucket_bytes + added, len(fresh), deleted)
         return self._with(untouched.joined(rewritten), work, change.name)
 
-    def _with(self, buckets: Buckets, work: Work, name: str) -> tuple[SubIndex, Work]:
+    def _with(self, buckets: Buckets, work: UpdateWork, name: str) -> tuple[SubIndex, UpdateWork]:
         if not len(buckets):
             return self.empty(self.shape, self.number), work
         directory = buckets.to_table()
         label = f"{name}-{self.number:03d}"
         name, written = write_file(self.shape.directory, label, ".keys", directory.schema, [directory])
         new = Bucketed(self.shape, self.number, buckets, name)
-        return new, Work(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
+        return new, UpdateWork(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 
     def _going(self, change: Change) -> Mask:
         """The buckets from which rows may go."""

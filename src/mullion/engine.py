@@ -40,7 +40,7 @@ from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
 from mullion.service.entering import Entering
 from mullion.service.explaining import Explainer
-from mullion.service.frames import Said, stream_of_frame
+from mullion.service.frames import StreamClauses, stream_of_frame
 from mullion.service.operation import Operation
 from mullion.service.places import Places
 from mullion.service.runs import Runs
@@ -214,7 +214,7 @@ class Engine(Steering, Status):
         order_id WHEN status = 'closed'", and `memory` what MEMORY says, such as "100000 ROWS SHED OLDEST".
         """
         self._backend.check_open()
-        said = Said(time, lateness, ahead, keep, idle, when_behind, punctuate, memory)
+        said = StreamClauses(time, lateness, ahead, keep, idle, when_behind, punctuate, memory)
         stream = stream_of_frame(name, dataframe, said)
         with self._lock:
             self.catalog.add_stream(stream.check())
@@ -257,7 +257,7 @@ class Engine(Steering, Status):
         self._backend.check_open()
         require("the name of a query", name, str, "text")
         with self._lock:
-            dropped = self.catalog.known(name)
+            dropped = self.catalog.query_named(name)
             self.catalog.drop_query(name)
             self._answers.note([dropped])
 

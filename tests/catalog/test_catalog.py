@@ -41,7 +41,7 @@ def names(queries: list[Relation]) -> list[str]:
 
 
 def test_a_query_is_found_whatever_the_case() -> None:
-    assert catalog("Total").known("tOTAL").name == "Total"
+    assert catalog("Total").query_named("tOTAL").name == "Total"
 
 
 @pytest.mark.parametrize("again", ["Total", "total", "TOTAL"])
@@ -78,7 +78,7 @@ def test_from_knows_which_one_is_meant() -> None:
 
 def test_an_unknown_query_is_refused_with_the_nearest() -> None:
     made = catalog("Total", "other")
-    for ask in (made.known, made.drop_query):
+    for ask in (made.query_named, made.drop_query):
         with pytest.raises(CheckError, match=r"unknown query 'totl'\n  did you mean 'Total'\?"):
             ask("totl")
     assert [*made.queries] == ["Total", "other"]
@@ -88,9 +88,9 @@ def test_a_dropped_name_is_free_again_in_any_case() -> None:
     made = catalog("Total", "other")
     made.drop_query("TOTAL")
     with pytest.raises(CheckError, match="unknown query 'Total'"):
-        made.known("Total")
+        made.query_named("Total")
     made.add_query(query("total", "quotes"))
-    assert made.known("Total").name == "total"
+    assert made.query_named("Total").name == "total"
     assert [*made.queries] == ["other", "total"]
     assert names(made.queries_over("trades")) == ["other"]
     assert names(made.queries_over("Quotes")) == ["total"]
@@ -99,7 +99,7 @@ def test_a_dropped_name_is_free_again_in_any_case() -> None:
 def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
     made = catalog("b", "a", "c")
     made.add_query(query("q", "quotes"))
-    made.replace_query(made.known("a"))
+    made.replace_query(made.query_named("a"))
     assert names(made.queries_over("trades")) == ["b", "a", "c"]
     assert names(made.queries_over("nothing")) == []
 
@@ -107,7 +107,7 @@ def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
 def test_a_replaced_query_is_replaced_everywhere() -> None:
     made, later = catalog("a"), query("a")
     made.replace_query(later)
-    assert made.known("a") is later and made.queries_over("trades") == [later]
+    assert made.query_named("a") is later and made.queries_over("trades") == [later]
 
 
 def test_a_copy_and_its_original_go_their_own_ways() -> None:
@@ -119,10 +119,10 @@ def test_a_copy_and_its_original_go_their_own_ways() -> None:
     before.add_query(query("d"))
     assert names(before.queries_over("trades")) == [*before.queries] == ["a", "b", "d"]
     assert names(after.queries_over("trades")) == [*after.queries] == ["b", "c"]
-    assert before.known("A").name == "a" and "news" not in before.streams
+    assert before.query_named("A").name == "a" and "news" not in before.streams
     before.add_table(Table("News", COLUMNS, "parquet"))
     with pytest.raises(CheckError):
-        before.known("c")
+        before.query_named("c")
 
 
 def test_a_free_name_is_free() -> None:
@@ -201,9 +201,9 @@ def test_queries_of_every_kind_share_their_names() -> None:
         for kind in (relation, query):
             with pytest.raises(CheckError, match=f"there is already a query '{again}'"):
                 made.add_query(kind(again))
-    assert made.known("pairs") is made.queries["Pairs"] and made.known("TOTAL") is made.queries["Total"]
+    assert made.query_named("pairs") is made.queries["Pairs"] and made.query_named("TOTAL") is made.queries["Total"]
     with pytest.raises(CheckError, match="unknown query 'pair'\n  did you mean 'Pairs'"):
-        made.known("pair")
+        made.query_named("pair")
 
 
 def test_queries_are_found_by_all_their_streams_until_they_are_dropped() -> None:

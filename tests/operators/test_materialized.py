@@ -110,11 +110,11 @@ def test_a_reader_sees_what_is_there(name: str, streams: Streams, steps: list[in
             }
             delta = network.advance({scan.stream: arrived[scan.stream] for scan in _scans(root)}, now)[root]
             parts = kept.parts()
-            kept.take(delta)
+            kept.apply(delta)
             if restarts:
                 kept = MaterializedResult(relation_of(root), Path(directory))
                 kept.restore(parts)
-                kept.take(delta)
+                kept.apply(delta)
             for at in (now, now + 5):
                 there = sorted((v for v, start, end in lives if start < min(at, now) and at <= end), key=repr)
                 if at == now or name not in ("negation, whose rows end unforeseen", "the last two rows"):
@@ -148,16 +148,16 @@ def texts(kept: MaterializedResult, now: int | None = None, **of: Any) -> list[s
 def test_what_waits_and_what_is_on_disk_are_read_together(folder: Path) -> None:
     kept = MaterializedResult(relation_of(JOINED), folder)
     assert texts(kept) == []
-    kept.take(Delta(rows(("a", 0, 0, 30), ("b", 1, 1, 40)), gone(), 3))
-    kept.take(Delta(rows(("c", 2, 4, 35)), gone(), 5))
+    kept.apply(Delta(rows(("a", 0, 0, 30), ("b", 1, 1, 40)), gone(), 3))
+    kept.apply(Delta(rows(("c", 2, 4, 35)), gone(), 5))
     assert (kept._view.index.rows, len(kept._view.waiting), kept.held) == (2, 1, 3)  # type: ignore[union-attr]
     assert texts(kept) == ["a", "b", "c"]
     assert texts(kept, 30) == ["a", "b", "c"]
     assert texts(kept, 31) == ["b", "c"]
-    kept.take(Delta(rows(), gone((1, 5), (2, 5), (77, 5)), 6))
+    kept.apply(Delta(rows(), gone((1, 5), (2, 5), (77, 5)), 6))
     assert texts(kept) == ["a"]
-    kept.take(Delta(rows(("b again", 1, 6, 40)), gone(), 7))
-    kept.take(Delta(rows(("d", 3, 9, 40)), gone(), 20))
+    kept.apply(Delta(rows(("b again", 1, 6, 40)), gone(), 7))
+    kept.apply(Delta(rows(("d", 3, 9, 40)), gone(), 20))
     assert texts(kept) == texts(kept, key="key", value=1) == ["a", "b again", "d"]
     assert texts(kept, key="text", value=["a", "d"]) == ["a", "d"]
     assert texts(kept, key="key", value=2) == []
@@ -165,8 +165,8 @@ def test_what_waits_and_what_is_on_disk_are_read_together(folder: Path) -> None:
 
 def test_a_row_that_goes_and_comes_in_one_delta_is_there_once(folder: Path) -> None:
     kept = MaterializedResult(relation_of(JOINED), folder)
-    kept.take(Delta(rows(("a", 0, 0, 30)), gone(), 10))
-    kept.take(Delta(rows(("a", 0, 15, 30)), gone((0, 12)), 20))
+    kept.apply(Delta(rows(("a", 0, 0, 30)), gone(), 10))
+    kept.apply(Delta(rows(("a", 0, 15, 30)), gone((0, 12)), 20))
     assert kept.read().column(START).to_pylist() == [15]
 
 
@@ -178,7 +178,7 @@ def test_an_update_of_the_index_touches_7_of_16_sub_indices(folder: Path, monkey
     )
     kept = MaterializedResult(relation_of(JOINED), folder)
     for now in range(1, 100):
-        kept.take(Delta(rows(*((str(i), now * 10 + i, now - 1, now + 3 * i) for i in range(10))), gone(), now))
+        kept.apply(Delta(rows(*((str(i), now * 10 + i, now - 1, now + 3 * i) for i in range(10))), gone(), now))
     assert {counts.touched for counts in counted[1:]} == {7}
     assert len(counted) == 50
 
@@ -187,22 +187,22 @@ def test_much_does_not_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(materialized, "MOST_WAITING", 3)
     kept = MaterializedResult(relation_of(JOINED, slide=30), folder)
     for now in range(1, 20):
-        kept.take(Delta(rows((str(now), now, now - 1, now + 100)), gone(), now))
+        kept.apply(Delta(rows((str(now), now, now - 1, now + 100)), gone(), now))
         assert len(kept._view.waiting) <= 3  # type: ignore[union-attr]
         assert len(texts(kept)) == now
 
 
 def test_the_end_of_the_input_keeps_what_was_there_then(folder: Path) -> None:
     kept = MaterializedResult(relation_of(JOINED), folder)
-    kept.take(Delta(rows(("a", 0, 0, 30), ("early", 1, 1, 4), ("long", 2, 5, FOREVER)), gone(), 8))
+    kept.apply(Delta(rows(("a", 0, 0, 30), ("early", 1, 1, 4), ("long", 2, 5, FOREVER)), gone(), 8))
     told = rows(("b", 3, 9, 30), ("later", 4, 25, 40))
-    kept.take(Delta(told, gone((0, 28), (2, 9)), THE_END), until=12)
+    kept.apply(Delta(told, gone((0, 28), (2, 9)), THE_END), until=12)
     assert texts(kept) == ["a", "b"]
 
 
 def test_the_times_before_are_not_known(folder: Path) -> None:
     kept = MaterializedResult(relation_of(JOINED), folder)
-    kept.take(Delta(rows(), gone(), 10))
+    kept.apply(Delta(rows(), gone(), 10))
     with pytest.raises(ValueError, match="known up to 10"):
         kept.read(9)
     with pytest.raises(ValueError, match="no column nowhere"):

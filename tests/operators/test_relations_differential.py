@@ -74,7 +74,7 @@ class _Machine:
     def step(self, before: int, now: int) -> pa.Table:
         events = {name: self._events(name, before, now) for name in self.relation.streams}
         deltas = self.network.advance(events, now)
-        self.result.take(deltas[self.relation.plan])
+        self.result.apply(deltas[self.relation.plan])
         self.result.widen(self.network.came(self.relation.plan))
         times = [
             event["ts"]

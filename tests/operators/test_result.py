@@ -56,7 +56,7 @@ def tell(
             }
             result = Result(relation, pattern)
             result.restore(saved)
-        result.take(delta)
+        result.apply(delta)
         found += as_rows(result.answers(delta.now, ended=delta.now == THE_END))
     return found
 
@@ -138,7 +138,7 @@ def test_a_query_that_joins_late_and_leaves_early() -> None:
 def test_what_never_ends_is_told_until_after_the_newest_event() -> None:
     result = Result(replace(PERIODIC, slide=5), Pattern.MONOTONIC)
     (delta,) = deltas([one("a", 1.0, at=(3, FOREVER))], SCHEMA, [THE_END])
-    result.take(delta)
+    result.apply(delta)
     assert [r[1] for r in as_rows(result.answers(THE_END, last=11, ended=True))] == [5, 10, 15]
 
 
@@ -147,7 +147,7 @@ def test_the_state_does_not_grow() -> None:
     for output in ("rstream", "istream", "dstream"):
         result = Result(replace(PERIODIC, output=output), Pattern.WEAKEST)
         for delta in deltas(rows, SCHEMA, range(1, 200)):
-            result.take(delta)
+            result.apply(delta)
             result.answers(delta.now)
             assert result.held <= 60
 

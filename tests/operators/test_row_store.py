@@ -17,13 +17,13 @@ from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, probe
 from mullion.operators.queue import Queue
-from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan
+from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, ScannedList
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.options import Expiry
 
 SCHEMA = pa.schema([("k", pa.int64())])
 KEY = key_function([Column("k")], {"k": BIGINT})
-KINDS = (Fifo, Calendar, Hash, Scan)
+KINDS = (Fifo, Calendar, Hash, ScannedList)
 
 
 def rows(keys: Any, start: Any, end: Any, first: int = 0) -> TimedRows:
@@ -43,7 +43,7 @@ def test_the_store_suits_the_pattern() -> None:
 
     assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, Calendar, Hash]
     assert {kind(pattern, Expiry.NEGATIVE_TUPLES) for pattern in Pattern} == {Hash}
-    assert {kind(pattern, Expiry.SCAN) for pattern in Pattern} == {Scan}
+    assert {kind(pattern, Expiry.SCAN) for pattern in Pattern} == {ScannedList}
 
 
 def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:
@@ -115,7 +115,7 @@ def test_state_is_saved_in_tables_that_stay(kind: type[RowStore]) -> None:
     first = store.parts()["rows"]
     store.insert(rows(range(10), 1, 90, first=5000))
     kept = [table for table in store.parts()["rows"] if any(table is old for old in first)]
-    assert len(kept) == (0 if kind is Scan else 1)
+    assert len(kept) == (0 if kind is ScannedList else 1)
     again = kind(SCHEMA, 1, KEY)
     again.restore(store.parts())
     assert [table is old for table, old in zip(again.parts()["rows"], store.parts()["rows"], strict=True)] == [

@@ -20,7 +20,7 @@ from mullion.language.types import DOUBLE, STRING, TIMESTAMP
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
-    Past,
+    EventsBefore,
     are_enough,
     events_needed,
     from_events,
@@ -63,7 +63,7 @@ def test_from_the_newest_events_where_they_are_enough(example: Example, before: 
     times = times_of(every)
     if before >= len(times):
         return
-    gone = Past(before, int(times[before - 1]) + 1)
+    gone = EventsBefore(before, int(times[before - 1]) + 1)
     for text in example.queries:
         _, bound, wanted = asked(example, text)
         now = int(times[-1])
@@ -79,14 +79,14 @@ def test_from_the_newest_events_where_they_are_enough(example: Example, before: 
 
 
 def test_what_is_enough() -> None:
-    gone = Past(10, 100)
+    gone = EventsBefore(10, 100)
     assert are_enough(Window(range=20), gone, 0, 120)
     assert not are_enough(Window(range=21), gone, 0, 120)
     assert not are_enough(Window(range=20, slide=50), gone, 0, 120)
     assert are_enough(Window(rows=4, slide_rows=1), gone, 5, 120)
     assert not are_enough(Window(rows=5, slide_rows=1), gone, 5, 120)
     assert not are_enough(Window(unbounded=True), gone, 1000, 120)
-    assert are_enough(Window(unbounded=True), Past(), 0, 120)
+    assert are_enough(Window(unbounded=True), EventsBefore(), 0, 120)
     assert are_enough(Window(since=100), gone, 0, 120) and not are_enough(Window(since=99), gone, 0, 120)
     assert not are_enough(Window(range=5, attribute="seq"), gone, 1000, 120)
 
@@ -94,10 +94,10 @@ def test_what_is_enough() -> None:
 def test_a_window_by_tuples_may_end_long_before_the_newest_event() -> None:
     """After two events the window reaches back from the second, however late the third comes."""
     frame, times = Window(range=50, slide_rows=2), np.array([40, 60, 200])
-    assert reaches_back(frame, times, Past(2, 10), 2, 200)
-    assert not reaches_back(frame, times, Past(2, 11), 2, 200)
-    assert reaches_back(frame, times, Past(1, 150), 1, 200)
-    assert not reaches_back(frame, times[2:], Past(4, 61), 4, 200)
+    assert reaches_back(frame, times, EventsBefore(2, 10), 2, 200)
+    assert not reaches_back(frame, times, EventsBefore(2, 11), 2, 200)
+    assert reaches_back(frame, times, EventsBefore(1, 150), 1, 200)
+    assert not reaches_back(frame, times[2:], EventsBefore(4, 61), 4, 200)
 
 
 METHODS = st.sampled_from(("fragments", "rows"))

@@ -194,7 +194,7 @@ def played(pattern: Sequence[str], n: int, reading: Reading[int]) -> Reading[int
             newest += 1
             reading.slid(range(newest - n + 1, newest + 1))
         elif (unit := reading.next()) is not None:
-            reading.took(unit, None)
+            reading.record(unit, None)
             if reading.next() is None:
                 break
     return reading

@@ -52,7 +52,7 @@ def test_after_a_failed_step_another_stream_finds_nothing_to_go_on_with(step: st
         source.run(run)
     before, marks = run.now, list(store.written)
     for name in STREAMS:
-        run.take(name, source.intakes[name].batches, source.newest[name], ended=True)
+        run.receive(name, source.intakes[name].batches, source.newest[name], ended=True)
     assert run.now == before
     assert list(store.written) == marks
 

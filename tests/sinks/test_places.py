@@ -65,7 +65,7 @@ def test_places_that_nobody_can_write(place: str) -> None:
     with pytest.raises(MullionError):
         check_directory(Path(place), "--out")
     with pytest.raises(MullionError, match="cannot be written"):
-        Lock(Path(place) / "lock", Path(place), "the directory of answers").take()
+        Lock(Path(place) / "lock", Path(place), "the directory of answers").acquire()
 
 
 def test_files_have_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
@@ -99,22 +99,22 @@ def lock(directory: Path) -> Lock:
 
 def test_a_lock_is_of_one_and_says_of_whom(tmp_path: Path) -> None:
     first, second = lock(tmp_path / "st"), lock(tmp_path / "st")
-    first.take()
-    first.take()
+    first.acquire()
+    first.acquire()
     with pytest.raises(InUse, match=rf"the checkpoint {tmp_path}/st is in use by process {os.getpid()} on .* since 20"):
-        second.take()
+        second.acquire()
     first.release()
-    second.take()
+    second.acquire()
     second.release()
 
 
 def test_all_or_none(tmp_path: Path) -> None:
     held = lock(tmp_path / "b")
-    held.take()
+    held.acquire()
     with pytest.raises(InUse):
         take_all([lock(tmp_path / "a"), lock(tmp_path / "b")])
     free = lock(tmp_path / "a")
-    free.take()
+    free.acquire()
     free.release()
     held.release()
 
@@ -125,12 +125,12 @@ def test_a_lock_ends_with_its_process_though_a_child_lives_on(tmp_path: Path) ->
         child = int(holder.stdout.readline())
         try:
             with pytest.raises(InUse, match=f"process {holder.pid} on"):
-                lock(tmp_path).take()
+                lock(tmp_path).acquire()
             holder.kill()
             holder.wait()
             os.kill(child, 0)
             mine = lock(tmp_path)
-            mine.take()
+            mine.acquire()
             mine.release()
         finally:
             os.kill(child, 9)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, INT, Type
 from mullion.slices.column_synopses import ColumnSynopsis
@@ -27,9 +27,9 @@ NONE = WaitingValues(None, "x", DOUBLE)
 ALL_WAIT = 30
 """A lag beyond all times: no event has its place yet."""
 KINDS = {
-    "timegram": Synopsis("t", "s", "x", "timegram", ROWS, 4),
-    "timegram with bounds": Synopsis("t", "s", "x", "timegram", ROWS, None, (-2.0, 0.0, 1.0, 50.0)),
-    "ordered sharing": Synopsis("o", "s", "x", "ordered_sharing", ROWS),
+    "timegram": StreamSynopsis("t", "s", "x", "timegram", ROWS, 4),
+    "timegram with bounds": StreamSynopsis("t", "s", "x", "timegram", ROWS, None, (-2.0, 0.0, 1.0, 50.0)),
+    "ordered sharing": StreamSynopsis("o", "s", "x", "ordered_sharing", ROWS),
 }
 doubles = st.sampled_from((0.0, -0.0, 0.25, 1.0, -1.5, 2.75, 100.0, 1e300, None, math.nan, math.inf, -math.inf))
 whole = st.sampled_from((0, 1, 5, -7, 2**31 - 1, -(2**31), None))

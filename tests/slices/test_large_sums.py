@@ -32,7 +32,7 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.slices.running import Running
-from mullion.spark.files import Piece, pieces_of, read
+from mullion.spark.files import RowGroup, pieces_of, read
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE), ("k", INT), ("n", INT)), "ts")
 WINDOW = "FROM s [RANGE 60 s SLIDE 60 s]"
@@ -205,7 +205,7 @@ def test_a_large_row_group_is_read_in_portions(tmp_path: Path) -> None:
     assert pieces is not None and len(pieces) == 2
     empty = str(tmp_path / "empty.parquet")
     pq.write_table(pa.table(table).slice(0, 0), empty)
-    assert [len(part) for part in read([Piece(empty, 0, 0)], ["x", "k"], "ts", ["k"], most=300)] == [0]
+    assert [len(part) for part in read([RowGroup(empty, 0, 0)], ["x", "k"], "ts", ["k"], most=300)] == [0]
     found = list(read(pieces, ["x", "k"], "ts", ["k"], arrival=True, most=300))
     assert max(map(len, found)) < 600
     whole = pa.concat_tables(found)

@@ -18,7 +18,7 @@ from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.spark import files
-from mullion.spark.files import Piece, can_tell_time, pieces_of, read, shares
+from mullion.spark.files import RowGroup, can_tell_time, pieces_of, read, shares
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")
@@ -45,9 +45,9 @@ def test_row_groups_of_files_as_declared(tmp_path: Path) -> None:
     first = written(tmp_path, events(), row_group_size=2)
     second = written(tmp_path, events(), "b.parquet")
     assert pieces_of([first, second], STREAM, ["x", "name", "cost"]) == [
-        Piece(first, 0, 2),
-        Piece(first, 1, 1, first=2, row=2),
-        Piece(second, 0, 3, first=3),
+        RowGroup(first, 0, 2),
+        RowGroup(first, 1, 1, first=2, row=2),
+        RowGroup(second, 0, 3, first=3),
     ]
 
 
@@ -77,7 +77,7 @@ def test_other_types_are_left_to_spark(tmp_path: Path, changed: dict[str, pa.Arr
 
 def test_columns_that_nobody_reads_may_be_anything(tmp_path: Path) -> None:
     path = written(tmp_path, events(x=pa.array(["1", "2", "3"])))
-    assert pieces_of([path], STREAM, ["name"]) == [Piece(path, 0, 3)]
+    assert pieces_of([path], STREAM, ["name"]) == [RowGroup(path, 0, 3)]
 
 
 def test_milliseconds_are_read_and_local_times_where_they_are_declared(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_milliseconds_are_read_and_local_times_where_they_are_declared(tmp_path:
     local = Stream("s", (("ts", TIMESTAMP_NTZ), ("x", INT)), "ts")
     assert pieces_of([path], local, ["x"]) is None
     path = written(tmp_path, events(ts=pa.array([1, 2, 3], pa.timestamp("us"))), "local.parquet")
-    assert pieces_of([path], local, ["x"]) == [Piece(path, 0, 3)]
+    assert pieces_of([path], local, ["x"]) == [RowGroup(path, 0, 3)]
 
 
 def test_a_missing_column_or_one_that_is_there_twice(tmp_path: Path) -> None:
@@ -155,16 +155,16 @@ def test_reading_gives_columns_and_times_in_their_order(tmp_path: Path) -> None:
 
 
 def test_shares_are_neighbours_and_about_equal() -> None:
-    pieces = [Piece("a", i, 10) for i in range(8)]
+    pieces = [RowGroup("a", i, 10) for i in range(8)]
     assert shares(pieces, 2) == [pieces[:4], pieces[4:]]
     assert shares(pieces, 100) == [[piece] for piece in pieces]
     assert shares(pieces, 0) == [pieces]
     assert shares([], 3) == []
-    uneven = [Piece("a", 0, 1000), *pieces]
+    uneven = [RowGroup("a", 0, 1000), *pieces]
     assert shares(uneven, 2) == [uneven[:1], uneven[1:]]
     for tasks in range(1, 12):
         assert [piece for part in shares(uneven, tasks) for piece in part] == uneven
-    empty = [Piece("a", 0, 0), Piece("b", 0, 0)]
+    empty = [RowGroup("a", 0, 0), RowGroup("b", 0, 0)]
     assert [piece for part in shares(empty, 2) for piece in part] == empty
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from mullion.errors import CheckpointError
 from mullion.runtime.batch_input import RECORDED, BatchInput
-from mullion.spark.progress import Progress
+from mullion.spark.progress import SparkCheckpoint
 from mullion.storage.marks import Mark
 
 
@@ -113,7 +113,7 @@ class Run:
 
     def go_on(self, spark: Spark, dice: random.Random, batches: int) -> None:
         """Some batches, then a power cut at some moment of one."""
-        progress = Progress(spark.directory)
+        progress = SparkCheckpoint(spark.directory)
         committed = Mark(len(self.taken) - 1) if self.taken else None
         kept = [BatchInput(**json.loads(json.dumps(asdict(one)))) for one in self.inputs[-RECORDED:]]
         progress.put_right(kept, committed, Path("commits"))
@@ -192,7 +192,7 @@ def test_commits_that_were_lost_are_noticed(tmp_path: Path) -> None:
     for lost in range(1, 7):
         left = run.inputs[:-lost]
         with pytest.raises(CheckpointError, match="Spark has done batch 5") as error:
-            Progress(tmp_path).put_right(left, Mark(len(left) - 1) if left else None, tmp_path / "commits")
+            SparkCheckpoint(tmp_path).put_right(left, Mark(len(left) - 1) if left else None, tmp_path / "commits")
         assert error.value.hint
 
 

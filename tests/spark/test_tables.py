@@ -180,5 +180,7 @@ def test_rows_from_python_are_a_table(spark: SparkSession) -> None:
         window = "[RANGE '1 min' SLIDE '1 min']"
         engine.query(f"SELECT max(cp) AS m FROM trades {window} t, arrow a WHERE t.symbol = a.symbol", name="joined")
         assert [
-            node.lookup.name for node in nodes(engine.catalog.known("joined").root) if isinstance(node, TableLookup)
+            node.lookup.name
+            for node in nodes(engine.catalog.query_named("joined").root)
+            if isinstance(node, TableLookup)
         ] == ["arrow[symbol = symbol]"]

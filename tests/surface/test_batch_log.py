@@ -40,7 +40,7 @@ def test_a_line_for_each_batch(form: str, tmp_path: Path, monkeypatch: pytest.Mo
     place: dict[str, Any] = {"checkpoint": tmp_path / "state", "out": tmp_path / "out"}
     for part in (0, 1):
         log = BatchLog(lines.append, form, clock=lambda: 1_767_323_045.0)
-        with local_engine(SCRIPT, on_batch=log.saw, **place) as engine:
+        with local_engine(SCRIPT, on_batch=log.update, **place) as engine:
             log.begin(Path("/log"))
             base = 100 * part
             deliver(engine, "s", 3 * part, *range(base, base + 11))

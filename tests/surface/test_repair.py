@@ -70,7 +70,7 @@ def test_no_checkpoint_and_one_in_use(checkpoint: Path, tmp_path: Path) -> None:
     assert code == 1 and "no checkpoint" in said
     assert not (tmp_path / "nothing").exists()
     lock = Lock(checkpoint / ".lock", checkpoint, "the checkpoint")
-    lock.take()
+    lock.acquire()
     try:
         code, said = repair(checkpoint)
     finally:

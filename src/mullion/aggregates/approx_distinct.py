@@ -13,7 +13,7 @@ import numpy as np
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.hyperloglog_loops import different_hashes, estimate, take_in
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.keys import Present, codes_of
+from mullion.aggregates.keys import PresentValues, codes_of
 from mullion.aggregates.sketched import Sketched
 from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Array, Index, Whole, objects
@@ -29,7 +29,7 @@ FORMAT = b"distinct"
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class DistinctValues:
     """What is kept of values that were seen: their hashes while these are few, ascending, or else registers."""
 
     kept: Array
@@ -64,17 +64,17 @@ class HyperLogLog(Sketched):
         return int(3 * 2**self.size // 32)
 
     def build(self, events: Vector, starts: Index) -> State:
-        hashes, bounds = Present.of(Vector(BIGINT, self._hashes(events), events.valid), starts)
+        hashes, bounds = PresentValues.of(Vector(BIGINT, self._hashes(events), events.valid), starts)
         kept, counts = np.empty(len(hashes), np.int64), np.empty(len(starts), np.int64)
         read, cuts = frozen(hashes, np.array(bounds, np.int64))
         different_hashes(read, cuts, self.most_hashes, kept, counts)
-        seen: list[Seen | None] = []
+        seen: list[DistinctValues | None] = []
         first = 0
         for count, (low, high) in zip(counts.tolist(), pairwise(bounds), strict=True):
             if count < 0:
-                seen.append(Seen(self._registers([hashes[low:high]])))
+                seen.append(DistinctValues(self._registers([hashes[low:high]])))
             else:
-                seen.append(Seen(kept[first : first + count].copy()) if count else None)
+                seen.append(DistinctValues(kept[first : first + count].copy()) if count else None)
                 first += count
         return (objects(seen),)
 
@@ -94,30 +94,32 @@ class HyperLogLog(Sketched):
             take_in(registers, own, self.size)
         return registers
 
-    def merged(self, sketches: Sequence[Seen]) -> Seen:
+    def merged(self, sketches: Sequence[DistinctValues]) -> DistinctValues:
         few = [seen.kept for seen in sketches if seen.is_few]
         if len(few) == len(sketches):
             hashes = np.unique(np.concatenate(few))
-            return Seen(hashes if len(hashes) <= self.most_hashes else self._registers([hashes]))
+            return DistinctValues(hashes if len(hashes) <= self.most_hashes else self._registers([hashes]))
         registers = self._registers(few)
         for seen in sketches:
             if not seen.is_few:
                 np.maximum(registers, seen.kept, out=registers)
-        return Seen(registers)
+        return DistinctValues(registers)
 
-    def read(self, written: bytes) -> Seen:
+    def read(self, written: bytes) -> DistinctValues:
         if not written.startswith(FORMAT):
             hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
             raise CheckpointError(
                 "the checkpoint has approx_count_distinct in the format of an earlier version", hint=hint
             )
         size = len(written) - len(FORMAT)
-        return Seen(np.frombuffer(written, np.uint8 if size == 2**self.size else np.int64, offset=len(FORMAT)))
+        return DistinctValues(
+            np.frombuffer(written, np.uint8 if size == 2**self.size else np.int64, offset=len(FORMAT))
+        )
 
-    def write(self, sketch: Seen) -> bytes:
+    def write(self, sketch: DistinctValues) -> bytes:
         return FORMAT + sketch.kept.tobytes()
 
-    def estimate(self, sketch: Seen | None) -> int:
+    def estimate(self, sketch: DistinctValues | None) -> int:
         if sketch is None:
             return 0
         (kept,) = frozen(sketch.kept)

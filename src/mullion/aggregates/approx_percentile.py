@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mullion.aggregates.base import Aggregate, Partial, State
-from mullion.aggregates.keys import Present
+from mullion.aggregates.keys import PresentValues
 from mullion.aggregates.sketched import Sketched, library
 from mullion.aggregates.values import a_share
 from mullion.expressions.arrays import Array, Index, objects
@@ -96,7 +96,7 @@ class Quantiles(Sketched):
         return (BINARY,) * (2 if self.argument.is_fractional else 3 if self._is_long else 1)
 
     def build(self, events: Vector, starts: Index) -> State:
-        values, bounds = Present.of(events, starts)
+        values, bounds = PresentValues.of(events, starts)
         cuts = list(pairwise(bounds))
         fields = []
         for inside, data in self._parts(values):

@@ -13,7 +13,7 @@ import numpy as np
 from mullion.aggregates import count_sketch_loops as loops
 from mullion.aggregates.base import Invertible, State
 from mullion.aggregates.counter_loops import count_runs
-from mullion.aggregates.keys import Present, codes_of
+from mullion.aggregates.keys import PresentValues, codes_of
 from mullion.aggregates.sketched import Sketched
 from mullion.expressions.arrays import Array, Index, Whole, objects
 from mullion.expressions.readonly import frozen
@@ -28,7 +28,7 @@ FEW = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class SketchedValues:
     """What is kept of `total` values: the codes of few, ascending, with their counts, or else counters. It never
     changes."""
 
@@ -39,7 +39,7 @@ class Tally:
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same counters."""
-        if not isinstance(other, Tally):
+        if not isinstance(other, SketchedValues):
             return NotImplemented
         if self.codes is not None and other.codes is not None:
             return np.array_equal(self.codes, other.codes) and np.array_equal(self.counts, other.counts)
@@ -94,24 +94,24 @@ class CountSketches(Sketched, Invertible):
         return self.width // FEW
 
     def build(self, events: Vector, starts: Index) -> State:
-        codes, bounds = Present.of(Vector(BIGINT, codes_of(events), events.valid), starts)
+        codes, bounds = PresentValues.of(Vector(BIGINT, codes_of(events), events.valid), starts)
         codes = np.array(codes, np.int64)
         counts, ends = np.empty(len(codes), np.int64), np.empty(len(starts), np.int64)
         count_runs(codes, np.array(bounds, np.int64), counts, ends)
         cuts = pairwise([0, *ends.tolist()])
         return (objects([self._tally(codes[low:high].copy(), counts[low:high].copy()) for low, high in cuts]),)
 
-    def _tally(self, codes: Whole, counts: Whole) -> Tally | None:
+    def _tally(self, codes: Whole, counts: Whole) -> SketchedValues | None:
         """Of codes, ascending, each with its count."""
         if not len(codes):
             return None
-        few = Tally(int(counts.sum()), codes, counts)
-        return few if len(codes) <= self.most_codes else Tally(few.total, None, few.counters(self.width))
+        few = SketchedValues(int(counts.sum()), codes, counts)
+        return few if len(codes) <= self.most_codes else SketchedValues(few.total, None, few.counters(self.width))
 
-    def merged(self, sketches: Sequence[Tally]) -> Tally | None:
+    def merged(self, sketches: Sequence[SketchedValues]) -> SketchedValues | None:
         return self._sum([(sketch, 1) for sketch in sketches])
 
-    def _sum(self, parts: Sequence[tuple[Tally, int]]) -> Tally | None:
+    def _sum(self, parts: Sequence[tuple[SketchedValues, int]]) -> SketchedValues | None:
         """Each part is added or, with -1, subtracted. None of nothing."""
         total = sum(sign * tally.total for tally, sign in parts)
         few = [(tally.codes, sign * tally.counts) for tally, sign in parts if tally.codes is not None]
@@ -125,30 +125,30 @@ class CountSketches(Sketched, Invertible):
             if tally.codes is None:
                 counters += sign * tally.counts
         loops.update_counted(codes, counts, counters)
-        return Tally(total, None, counters)
+        return SketchedValues(total, None, counters)
 
     def invert(self, a: State, b: State) -> State:
         return (objects([self._without(whole, part) for whole, part in zip(a[0], b[0], strict=True)]),)
 
-    def _without(self, whole: Tally | None, part: Tally | None) -> Tally | None:
+    def _without(self, whole: SketchedValues | None, part: SketchedValues | None) -> SketchedValues | None:
         if part is None:
             return whole
         return self._sum([(part, -1), *([] if whole is None else [(whole, 1)])])
 
     def accumulate(self, state: State) -> State:
-        prefixes: list[Tally | None] = [None]
+        prefixes: list[SketchedValues | None] = [None]
         for tally in state[0]:
             prefixes.append(self._whole((prefixes[-1], tally)))
         return (objects(prefixes),)
 
-    def read(self, written: bytes) -> Tally:
+    def read(self, written: bytes) -> SketchedValues:
         total, few, size = np.frombuffer(written, np.int64, 3).tolist()
         numbers = np.frombuffer(written, f"i{size}", offset=24).astype(np.int64)
         if few < 0:
-            return Tally(total, None, numbers.reshape(1, ROWS, self.width))
-        return Tally(total, numbers[:few], numbers[few:])
+            return SketchedValues(total, None, numbers.reshape(1, ROWS, self.width))
+        return SketchedValues(total, numbers[:few], numbers[few:])
 
-    def write(self, sketch: Tally) -> bytes:
+    def write(self, sketch: SketchedValues) -> bytes:
         """Numbers take two bytes each where that is enough, or four, or eight."""
         few, numbers = -1, sketch.counts.reshape(-1)
         if sketch.codes is not None:
@@ -157,7 +157,7 @@ class CountSketches(Sketched, Invertible):
         size = next(size for size in (2, 4, 8) if -(1 << (8 * size - 1)) <= low and high < 1 << (8 * size - 1))
         return np.array([sketch.total, few, size], np.int64).tobytes() + numbers.astype(f"i{size}").tobytes()
 
-    def estimate(self, sketch: Tally | None, code: int) -> int:
+    def estimate(self, sketch: SketchedValues | None, code: int) -> int:
         """About how many values have the code."""
         if sketch is None:
             return 0

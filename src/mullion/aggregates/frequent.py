@@ -14,7 +14,7 @@ from mullion.aggregates.base import PSEUDO, Aggregate, Partial, State
 from mullion.aggregates.counter_loops import count_runs
 from mullion.aggregates.counters import CountersOf, Found, NumberCounters, TextCounters, runs_of_counters
 from mullion.aggregates.extremes import float_from_order, float_order
-from mullion.aggregates.keys import Counted, Present, rank_of, text_of, value_of
+from mullion.aggregates.keys import CountedValues, PresentValues, rank_of, text_of, value_of
 from mullion.aggregates.sketched import Sketched
 from mullion.aggregates.top_lists import MOST, TopLists
 from mullion.aggregates.values import orderable
@@ -62,14 +62,14 @@ class FrequentItems(Sketched):
 
     def build(self, events: Vector, starts: Index) -> State:
         if self.holds_text:
-            return (objects(self._of_texts(Counted.of(events, starts), len(starts))),)
-        values, bounds = Present.of(events, starts)
+            return (objects(self._of_texts(CountedValues.of(events, starts), len(starts))),)
+        values, bounds = PresentValues.of(events, starts)
         keys = float_order(values) if self.argument.is_fractional else values.astype(np.int64)
         counts, ends = np.empty(len(keys), np.int64), np.empty(len(starts), np.int64)
         number = count_runs(keys, np.array(bounds, np.int64), counts, ends)
         return (objects(runs_of_counters(keys[:number].copy(), counts[:number].copy(), ends, self.most)),)
 
-    def _of_texts(self, counted: Counted, runs: int) -> list[CountersOf | None]:
+    def _of_texts(self, counted: CountedValues, runs: int) -> list[CountersOf | None]:
         text = [text_of(self.argument)(value) for value in counted.distinct]
         columns = (counted.run.tolist(), counted.code.tolist(), counted.times.tolist())
         lists: list[dict[str, int]] = [{} for _ in range(runs)]

@@ -65,22 +65,22 @@ def codes_of(events: Vector) -> Whole:
     return bits(events.values)
 
 
-class Present(NamedTuple):
+class PresentValues(NamedTuple):
     """The values of runs of events without the NULLs: run i is values[bounds[i]] to values[bounds[i + 1]]."""
 
     values: Array
     bounds: list[int]
 
     @staticmethod
-    def of(events: Vector, starts: Index) -> Present:
+    def of(events: Vector, starts: Index) -> PresentValues:
         ends = [*starts.tolist(), len(events)]
         if events.valid.all():
-            return Present(events.values, ends)
+            return PresentValues(events.values, ends)
         before = np.concatenate([[0], np.cumsum(events.valid)])
-        return Present(events.values[events.valid], before[ends].tolist())
+        return PresentValues(events.values[events.valid], before[ends].tolist())
 
 
-class Counted(NamedTuple):
+class CountedValues(NamedTuple):
     """How often each value occurs in each run: `distinct[code]` in `run` so many `times`; by run, then value."""
 
     distinct: list[Any]
@@ -89,12 +89,12 @@ class Counted(NamedTuple):
     times: Index
 
     @staticmethod
-    def of(events: Vector, starts: Index) -> Counted:
-        values, bounds = Present.of(events, starts)
+    def of(events: Vector, starts: Index) -> CountedValues:
+        values, bounds = PresentValues.of(events, starts)
         code, decoded = ordered_codes(
             Vector(events.type, values, np.ones(len(values), np.bool_)).to_arrow(), events.type
         )
         distinct = decoded.to_list()
         run = np.repeat(np.arange(len(starts)), np.diff(bounds))
         pair, count = np.unique(run * max(1, len(distinct)) + code, return_counts=True)
-        return Counted(distinct, *np.divmod(pair, max(1, len(distinct))), count)
+        return CountedValues(distinct, *np.divmod(pair, max(1, len(distinct))), count)

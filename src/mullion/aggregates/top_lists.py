@@ -11,7 +11,7 @@ import numpy as np
 
 from mullion.aggregates.base import Partial, Places, State, add_runs
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.keys import Counted, text_of
+from mullion.aggregates.keys import CountedValues, text_of
 from mullion.aggregates.sketched import runs_of
 from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
@@ -70,7 +70,7 @@ class TopLists(Partial):
         return self.gather(events, np.arange(len(events)))
 
     def gather(self, events: Vector, starts: Index, places: Places | None = None) -> tuple[Vector, ...]:
-        counted = Counted.of(events, starts)
+        counted = CountedValues.of(events, starts)
         runs = len(starts)
         order = np.lexsort((counted.code, -counted.times, counted.run))
         different = np.bincount(counted.run, minlength=runs)

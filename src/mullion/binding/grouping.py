@@ -38,7 +38,7 @@ class Names(Protocol):
     def column_names(self) -> list[str]: ...
 
 
-class Grouping:
+class GroupBinder:
     """The keys and aggregates of a query, found as its expressions are taken apart.
 
     `types` are the columns below, `what` says whose they are, and `bounds` is the type of window_start and window_end:

@@ -63,7 +63,7 @@ class Parts:
     merged: list[tuple[str, set[int]]] = field(default_factory=list)
     """The columns that USING makes one, in lower case, and the sources that they are of."""
 
-    def take(self, source: Source) -> range:
+    def add(self, source: Source) -> range:
         """Add a source, and tell which numbers its parts have."""
         start = len(self.sources)
         if not isinstance(source, Join):
@@ -72,8 +72,8 @@ class Parts:
         if source.kind in ("right", "full"):
             hint = "write LEFT JOIN with the stream on its left"
             raise NotSupported(f"{source.kind.upper()} JOIN", source.place, hint=hint)
-        self.take(source.left)
-        right = self.take(source.right)
+        self.add(source.left)
+        right = self.add(source.right)
         seen = range(start, right.stop)
         if source.on is not None:
             no_aggregate(source.on, "ON")
@@ -93,12 +93,12 @@ class Parts:
 
     def conditions(self, scope: Scope) -> list[Expr]:
         """What inner joins ask, settled."""
-        return [scope.settled(condition, seen) for condition, seen in self.inner]
+        return [scope.qualified(condition, seen) for condition, seen in self.inner]
 
     def optional(self, scope: Scope) -> dict[int, list[Expr]]:
         """What LEFT JOINs ask, settled, by their tables."""
         return {
-            number: [scope.settled(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
+            number: [scope.qualified(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
             for number, (join, seen) in self.left.items()
         }
 

@@ -30,7 +30,7 @@ class Layout:
         """An expression as written, over the node's columns."""
         if self.of_one_window:
             return self.scope.plain(expr)
-        return self.placed(self.scope.settled(expr, range(len(self.scope.sources))))
+        return self.placed(self.scope.qualified(expr, range(len(self.scope.sources))))
 
     def placed(self, settled: Expr) -> Expr:
         """A settled expression over the node's columns."""

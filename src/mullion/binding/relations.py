@@ -24,7 +24,7 @@ from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, is_aggregating, select
 from mullion.binding.set_operations import combined
 from mullion.binding.shed_streams import answered_from_kept
-from mullion.binding.sources import Context, Read, Rows, over_results, read
+from mullion.binding.sources import Context, Read, ResultSource, over_results, read
 from mullion.binding.subqueries import existing
 from mullion.binding.windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.errors import CheckError, NotSupported, Place
@@ -151,7 +151,7 @@ class _Binder:
             hint = "write it after the whole query"
             raise NotSupported(f"WITH PREFERENCE in {where}", query.preference.place, hint=hint)
 
-    def _sub_query(self, source: Derived, clock: Clock) -> Rows:
+    def _sub_query(self, source: Derived, clock: Clock) -> ResultSource:
         """A sub-query in FROM: as it is, or a window over its new results."""
         query, window, around = source.query, source.window, source.query.output
         if around is not None and window is None and around.kind == "wstream":
@@ -164,10 +164,10 @@ class _Binder:
         name = source.alias or "the sub-query"
         if window is None:
             inner = self.result(query, clock)
-            return Rows(name, inner.node, inner.names)
+            return ResultSource(name, inner.node, inner.names)
         own = self.timing.clock(query)
         inner = self.result(query, own)
-        return Rows(name, over_results(inner.node, window, own, source.place), inner.names)
+        return ResultSource(name, over_results(inner.node, window, own, source.place), inner.names)
 
 
 def _refuse(query: Query) -> None:

@@ -78,7 +78,7 @@ class Scope:
             hint = f"give each a name of its own, written after it, such as {name}{number + 1}"
             raise CheckError(f"two sources are called '{name}'", place, hint=hint)
 
-    def settled(self, expr: Expr, visible: Sequence[int]) -> Expr:
+    def qualified(self, expr: Expr, visible: Sequence[int]) -> Expr:
         """The expression with every column qualified by its source, which is one of the visible ones."""
         return self._columns(expr, visible, lambda i, name, place: Column(name, f"#{i}", place=place))
 

@@ -19,7 +19,7 @@ from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.algebra.streams import HIDDEN
 from mullion.algebra.window_aggregate import bounds_of
 from mullion.binding.decay import DECAYED_NOW
-from mullion.binding.grouping import Grouping, item_name, known_functions
+from mullion.binding.grouping import GroupBinder, item_name, known_functions
 from mullion.binding.layouts import Layout, computed_by_spark_alone, predicate, refuse_what_spark_cannot_see, typed
 from mullion.binding.scope import called
 from mullion.binding.windows import Clock
@@ -97,7 +97,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
         hint = "take an aggregate such as count(*), or GROUP BY"
         raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
     if layout.scope.alone:
-        groups = SELECTS.made(query, scan, layout)
+        groups = SELECTS.groups(query, scan, layout)
     else:
         groups = _groups_in_one_window(query, scan, layout)
     expressions = (expr for a in groups.aggregates for expr in a.expressions())
@@ -106,7 +106,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
 
 
 def _groups_in_one_window(query: Query, scan: Scan, layout: Layout) -> Groups:
-    return _groups(query, Grouping(query, layout, layout.node.types, scan.stream, bounds_of(scan)), layout)
+    return _groups(query, GroupBinder(query, layout, layout.node.types, scan.stream, bounds_of(scan)), layout)
 
 
 class Selects:
@@ -119,7 +119,7 @@ class Selects:
     def __init__(self) -> None:
         self._known: dict[Any, tuple[Any, Groups]] = {}
 
-    def made(self, query: Query, scan: Scan, layout: Layout) -> Groups:
+    def groups(self, query: Query, scan: Scan, layout: Layout) -> Groups:
         (source,) = layout.scope.sources
         written = query.items, query.group_by, query.having, query.order_by
         key = id(scan.columns), called(source), scan.stream, bounds_of(scan), written
@@ -138,7 +138,7 @@ SELECTS = Selects()
 
 
 def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
-    grouping = Grouping(query, layout, layout.node.types, "the sources", bounds=None)
+    grouping = GroupBinder(query, layout, layout.node.types, "the sources", bounds=None)
     if layout.node.is_part:
         grouping.types[COMPLETE] = BOOLEAN
     _refuse_event_only(query)
@@ -152,7 +152,7 @@ def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     return _selected(query, groups.over(layout, clock), groups.projected)
 
 
-def _groups(query: Query, grouping: Grouping, layout: Layout) -> Groups:
+def _groups(query: Query, grouping: GroupBinder, layout: Layout) -> Groups:
     for key in query.group_by:
         grouping.add_key(key)
     items = [item for item in query.items if not _is_window(item, layout)]

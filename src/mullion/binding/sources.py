@@ -33,7 +33,7 @@ from mullion.language.types import Type
 
 
 @dataclass(frozen=True)
-class Rows:
+class ResultSource:
     """The result of a query as a source of another: the first columns of the node, under these names."""
 
     name: str
@@ -61,7 +61,7 @@ class Context:
     tables: Mapping[str, Table]
     materialized: Mapping[str, Relation]
     """By the lower case of their names."""
-    sub_query: Callable[[Derived, Clock], Rows]
+    sub_query: Callable[[Derived, Clock], ResultSource]
 
     def relation(self, source: Named | Derived, clock: Clock) -> Columned:
         if isinstance(source, Derived):
@@ -72,7 +72,7 @@ class Context:
         node: Node = read.root
         if source.window is not None:
             node = over_results(node, source.window, Clock(read.slide, read.offset), source.place)
-        return Rows(source.alias or source.name, node, read.names)
+        return ResultSource(source.alias or source.name, node, read.names)
 
     def is_table(self, source: Named | Derived) -> bool:
         return isinstance(source, Named) and any(source.name.lower() == name.lower() for name in self.tables)
@@ -111,7 +111,7 @@ def read(
     groups the events of one window."""
     _refuse_outer_joins(query.source, context)
     parts = Parts()
-    parts.take(query.source)
+    parts.add(query.source)
     relations = [context.relation(source, clock) for source in parts.sources]
     alone = one_window and len(relations) == 1
     scope = Scope(parts.sources, relations, outer=outer, alone=alone, merged=parts.merged)
@@ -124,7 +124,7 @@ def read(
         no_aggregate(condition, "WHERE")
     everything = range(len(relations))
     conditions = parts.conditions(scope)
-    conditions += [scope.settled(condition, everything) for condition in written if _existence(condition) is None]
+    conditions += [scope.qualified(condition, everything) for condition in written if _existence(condition) is None]
     correlated = [condition for condition in conditions if _looks_out(condition)]
     conditions = [condition for condition in conditions if not _looks_out(condition)]
     layouts, conditions = _Bases(scope, parts, conditions, one_window=one_window).layouts()
@@ -244,6 +244,6 @@ class _Bases:
             window, partition = (grouped_window if self.one_window else stream_window)(source, relation)
             scan = Scan(relation.name, window, relation.columns, partition, punctuation=relation.punctuation)
             return scan, {(base, name): name for name, _ in relation.columns}
-        assert isinstance(relation, Rows)
+        assert isinstance(relation, ResultSource)
         pairs = zip(relation.names, relation.node.columns, strict=False)
         return relation.node, {(base, name): column for name, (column, _) in pairs}

@@ -78,7 +78,7 @@ def _check_items(query: Query, scope: Scope) -> None:
     """What is selected does not matter, but must be there."""
     for item in query.items:
         if not isinstance(item.expr, Column) or item.expr.name != "*":
-            scope.settled(item.expr, range(len(scope.sources)))
+            scope.qualified(item.expr, range(len(scope.sources)))
 
 
 def _refuse(exists: Exists) -> None:

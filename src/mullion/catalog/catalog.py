@@ -5,7 +5,7 @@ from __future__ import annotations
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.catalog.summaries import StreamStructure, StreamSummary
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import CheckError, Place, closest
 
 
@@ -65,7 +65,7 @@ class Catalog:
         self.synopses[synopsis.name] = synopsis
 
     def drop_synopsis(self, name: str, place: Place | None = None) -> None:
-        self._drop_fed(name, Synopsis, "synopsis", place)
+        self._drop_fed(name, StreamSynopsis, "synopsis", place)
 
     def drop_summary(self, name: str, place: Place | None = None) -> None:
         self._drop_fed(name, StreamSummary, "summary", place)
@@ -104,11 +104,11 @@ class Catalog:
         if query.materialized:
             self.materialized[query.name] = query
 
-    def knows(self, name: str) -> bool:
+    def has_query(self, name: str) -> bool:
         """Whether there is a query of this name."""
         return name.lower() in self._query_names
 
-    def known(self, name: str, place: Place | None = None) -> Relation:
+    def query_named(self, name: str, place: Place | None = None) -> Relation:
         """The query of this name."""
         spelt = self._query_names.get(name.lower())
         if spelt is None:
@@ -116,7 +116,7 @@ class Catalog:
         return self.queries[spelt]
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
-        query = self.known(name, place)
+        query = self.query_named(name, place)
         del self._query_names[query.name.lower()], self.queries[query.name]
         self.materialized.pop(query.name, None)
         for stream in query.streams:

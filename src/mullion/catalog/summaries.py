@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mullion.algebra.streams import Stream
-from mullion.catalog.synopses import Synopsis, check_whole
+from mullion.catalog.synopses import StreamSynopsis, check_whole
 from mullion.errors import CheckError, closest
 from mullion.language.limits import LONGEST
 from mullion.language.script import CreateSummary
@@ -37,7 +37,7 @@ class StreamSummary:
     memory: int | None = None
 
 
-StreamStructure = Synopsis | StreamSummary
+StreamStructure = StreamSynopsis | StreamSummary
 """What every event of a stream is added to."""
 
 

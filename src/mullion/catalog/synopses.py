@@ -17,7 +17,7 @@ def check_whole(stream: Stream, what: str, place: Place | None) -> None:
 
 
 @dataclass(frozen=True)
-class Synopsis:
+class StreamSynopsis:
     """A structure over the last `rows` events of a stream, for one column."""
 
     name: str
@@ -29,7 +29,7 @@ class Synopsis:
     boundaries: tuple[float, ...] = ()
 
 
-def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
+def checked(create: CreateSynopsis, stream: Stream) -> StreamSynopsis:
     check_whole(stream, "a synopsis", create.place)
     column = stream.column(create.column, create.column_place or create.place)
     type_ = stream.types[column]
@@ -37,4 +37,4 @@ def checked(create: CreateSynopsis, stream: Stream) -> Synopsis:
         hint = "take a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"
         raise CheckError(f"a synopsis cannot hold '{column}', which is {type_}", create.place, hint=hint)
     boundaries = tuple(float(literal.value) for literal in create.boundaries)
-    return Synopsis(create.name, stream.name, column, create.kind, create.rows, create.buckets, boundaries)
+    return StreamSynopsis(create.name, stream.name, column, create.kind, create.rows, create.buckets, boundaries)

@@ -77,7 +77,7 @@ def never_fails(expr: Expr, columns: Columns) -> bool:
     return extent_of(expr, columns) is not None
 
 
-class Difference(NamedTuple):
+class RangeCondition(NamedTuple):
     """A condition that holds where the expression lies in low .. high, or where it does not."""
 
     expr: Expr
@@ -86,7 +86,7 @@ class Difference(NamedTuple):
     inside: bool
 
 
-def as_difference(condition: Expr, columns: Columns) -> Difference | None:
+def as_difference(condition: Expr, columns: Columns) -> RangeCondition | None:
     """A comparison of two expressions as one of their difference with a constant; None where it is no such thing, or
     where this batch has values for which it might not be the same."""
     match condition:
@@ -97,7 +97,7 @@ def as_difference(condition: Expr, columns: Columns) -> Difference | None:
                 return None
             low = constant + (op == "gt") if op in ("gt", "ge", "eq", "ne") else -FAR * 2
             high = constant - (op == "lt") if op in ("lt", "le", "eq", "ne") else FAR * 2 - 1
-            return Difference(difference, low, high, inside=op != "ne")
+            return RangeCondition(difference, low, high, inside=op != "ne")
     return None
 
 

@@ -51,7 +51,7 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
-from mullion.operators.grouped import Grouped, Moments, Rows, every_change, every_instant
+from mullion.operators.grouped import Grouped, GroupedRows, GroupInstants, every_change, every_instant
 from mullion.operators.missing import NOTHING
 from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
@@ -171,7 +171,7 @@ class AggregatedOperator(Operator):
             moments = every_instant(rows.group, rows.first, rows.last)
         else:
             ranks = np.arange(max(low, self._occupancy.first), until + 1)
-            moments = Moments(np.zeros(len(ranks), np.int64), ranks)
+            moments = GroupInstants(np.zeros(len(ranks), np.int64), ranks)
         start = clock.time(moments.rank) - 1
         table = self._answers(keys, Grouped(rows, moments, start + 1), start)
         end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
@@ -201,7 +201,7 @@ class AggregatedOperator(Operator):
             marked = np.searchsorted(clock.times, marks)
             moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1, marked)
         else:
-            moments = Moments(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
+            moments = GroupInstants(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
         grouped = Grouped(rows, moments)
         times = clock.time(moments.rank)
         there = grouped.count > 0 if self.node.keys else self._is_occupied(times, now)
@@ -264,7 +264,7 @@ class AggregatedOperator(Operator):
 
     # Both
 
-    def _grouped_rows(self, timed: TimedRows, first: Times, last: Times) -> tuple[pa.Table, Rows]:
+    def _grouped_rows(self, timed: TimedRows, first: Times, last: Times) -> tuple[pa.Table, GroupedRows]:
         """The keys of rows, and the rows by groups."""
         order = np.lexsort((*timed.ids.T[::-1], timed.start))
         place = np.empty(len(order), np.intp)
@@ -273,7 +273,7 @@ class AggregatedOperator(Operator):
         values = {expr: Vector.from_arrow(column, type_) for (expr, type_), column in columns}
         keys = pa.table({f"#k{i}": _key(values[expr]) for i, (expr, _) in enumerate(self.node.keys)})
         group = row_codes(keys) if self.node.keys else np.zeros(len(timed), np.int64)
-        return keys, Rows(group, first, last, timed.start, place, values)
+        return keys, GroupedRows(group, first, last, timed.start, place, values)
 
     def _answers(self, keys: pa.Table, grouped: Grouped, seen: Times) -> pa.Table:
         """Keys and aggregates at each moment, which sees the rows of such a time."""
@@ -336,7 +336,7 @@ def _columns_read(node: Aggregated, expressions: Iterable[Expr]) -> dict[str, Ty
     return {name: type_ for name, type_ in node.input.columns if name in names}
 
 
-def _stays_on(table: pa.Table, moments: Moments, last: int) -> Mask:
+def _stays_on(table: pa.Table, moments: GroupInstants, last: int) -> Mask:
     """Which rows of the last instant are those of the instant after it too."""
     same = np.zeros(len(moments), np.bool_)
     if len(moments) and int(moments.rank.max()) > last:

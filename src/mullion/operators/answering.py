@@ -119,11 +119,11 @@ class Answering:
                 delta = deltas[self.plans[relation]]
                 if bad:
                     self.bad[relation] = self.bad.get(relation, 0) + bad[self.plans[relation]]
-                result.take(delta)
+                result.apply(delta)
                 if result.watches:
                     result.widen(network.came(self.plans[relation]))
                 if relation in self.materialized:
-                    self.materialized[relation].take(delta, until=newest + 1 if ended and newest is not None else None)
+                    self.materialized[relation].apply(delta, until=newest + 1 if ended and newest is not None else None)
                 if (too_many := network.without(self.plans[relation])) is not None:
                     self.limits.stop_holding(relation, self.relations[relation].text, too_many)
                     continue
@@ -141,10 +141,10 @@ class Answering:
         if held > self.limits.most_held:
             self.limits.stop_holding(name, text, held)
 
-    def took(self, seconds: float) -> None:
+    def measured(self, seconds: float) -> None:
         """A step took so long, all in all."""
         for network in self.networks.values():
-            network.time.took(seconds)
+            network.time.measured(seconds)
 
     @property
     def promising(self) -> dict[str, dict[str, Any]]:

@@ -52,6 +52,6 @@ class AutoTime:
         self.joins -= 1
         self._spent += seconds
 
-    def took(self, seconds: float) -> None:
+    def measured(self, seconds: float) -> None:
         """The whole step has taken so long, its answers and its commit with it."""
         self._others = max(0.0, seconds - self._spent)

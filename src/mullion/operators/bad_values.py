@@ -90,7 +90,7 @@ class BadEvents:
         self._checks = {plan: _checks(plan) for plan in plans}
         self._met: dict[tuple[str, int | None, Expr], int] = {}
 
-    def see(self, stream: str, rows: pa.Table, times: Times) -> None:
+    def observe(self, stream: str, rows: pa.Table, times: Times) -> None:
         """Events of a stream."""
         wanted = {_key(scan, expr): scan for checks in self._checks.values() for scan, expr in checks}
         for (of, since, expr), scan in wanted.items():
@@ -102,7 +102,7 @@ class BadEvents:
                 if met:
                     self._met[of, since, expr] = met
 
-    def take(self) -> dict[Node, int]:
+    def collect(self) -> dict[Node, int]:
         """How many each plan met since this was asked before."""
         met, self._met = self._met, {}
         if not met:

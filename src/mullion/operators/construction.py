@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mullion.algebra.update_pattern import Pattern
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, Scan
+from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, ScannedList
 from mullion.options import Expiry
 
 
@@ -41,7 +41,7 @@ class Construction:
     def store(self, pattern: Pattern, schema: pa.Schema, width: int, key: KeyFunction | None = None) -> RowStore:
         """A store for rows that leave by such a pattern."""
         if self.scans:
-            return Scan(schema, width, key)
+            return ScannedList(schema, width, key)
         if self.has_retractions(pattern):
             return Hash(schema, width, key)
         return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)

@@ -38,7 +38,7 @@ MOST_PAIRS = 1_000_000
 """Pairs of a row and a moment that are made at once."""
 
 
-class Moments(NamedTuple):
+class GroupInstants(NamedTuple):
     """Groups and the ranks of instants at which they are looked at, in the order of both."""
 
     group: Codes
@@ -49,7 +49,7 @@ class Moments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class GroupedRows:
     """The rows of groups: from which to which rank they are seen, and their place in the order of start and ids."""
 
     group: Codes
@@ -64,10 +64,10 @@ class Rows:
         return len(self.group)
 
 
-def every_instant(group: Codes, first: Times, last: Times) -> Moments:
+def every_instant(group: Codes, first: Times, last: Times) -> GroupInstants:
     """All instants that see a row of a group: the union of the stretches from first to last of its rows."""
     if not len(group):
-        return Moments(group, first)
+        return GroupInstants(group, first)
     order = np.lexsort((first, group))
     group, first, last = group[order], first[order], last[order]
     # The furthest last so far within a group: groups are lifted above each other, for they ascend.
@@ -81,10 +81,10 @@ def every_instant(group: Codes, first: Times, last: Times) -> Moments:
     count = high - low + 1
     which = np.repeat(np.arange(len(at)), count)
     rank = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + low[which]
-    return Moments(group[at][which], rank)
+    return GroupInstants(group[at][which], rank)
 
 
-def every_change(group: Codes, first: Times, last: Times, high: int, marked: Index) -> Moments:
+def every_change(group: Codes, first: Times, last: Times, high: int, marked: Index) -> GroupInstants:
     """The instants from 0 to high at which a row of a group comes or leaves, and those that are marked for all."""
     groups, ranks = np.concatenate([group, group]), np.concatenate([first, last + 1])
     if len(marked):
@@ -93,13 +93,13 @@ def every_change(group: Codes, first: Times, last: Times, high: int, marked: Ind
         ranks = np.concatenate([ranks, np.tile(marked, len(known))])
     asked = (ranks >= 0) & (ranks <= high)
     pairs = np.unique(groups[asked] * (high + 1) + ranks[asked])
-    return Moments(*np.divmod(pairs, max(1, high + 1)))
+    return GroupInstants(*np.divmod(pairs, max(1, high + 1)))
 
 
 class Grouped:
     """Aggregates over what is there at each moment."""
 
-    def __init__(self, rows: Rows, moments: Moments, times: Times | None = None) -> None:
+    def __init__(self, rows: GroupedRows, moments: GroupInstants, times: Times | None = None) -> None:
         """`times`: when the moments are, for aggregates that fade."""
         self.rows, self.moments, self._times = rows, moments, times
         edges = np.unique(np.concatenate([rows.first, rows.last + 1]))
@@ -192,7 +192,7 @@ class Grouped:
 class Repeated:
     """Some moments, and for one after the other the rows that they see, in the order in which these came."""
 
-    rows: Rows
+    rows: GroupedRows
     row: Index
     count: Times
     subtracted: Callable[[Partial, Expr | None], tuple[Vector, ...]]
@@ -245,7 +245,7 @@ class Repeated:
         return bound.aggregate.lower_counts(bound.argument_type, values, counted)
 
 
-def argument_of(rows: Rows, argument: Expr | None) -> Vector:
+def argument_of(rows: GroupedRows, argument: Expr | None) -> Vector:
     """The values of an aggregate's argument; count(*) counts ones."""
     if argument is not None:
         return rows.values[argument]

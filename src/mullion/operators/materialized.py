@@ -188,7 +188,7 @@ class MaterializedResult:
         """The files of the index."""
         return set() if self._view is None else self._view.index.files
 
-    def take(self, delta: Delta, *, until: int | None = None) -> None:
+    def apply(self, delta: Delta, *, until: int | None = None) -> None:
         """Follow the relation. `until`: at the end of the input, which tells of all times to come, the time up to which
         the result is kept."""
         now = delta.now if until is None else min(until, delta.now)

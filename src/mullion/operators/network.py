@@ -169,7 +169,7 @@ class Network:
         met = {node: working.operator.bad for node, working in self.working.items() if working.operator.bad}
         for node in met:
             self.working[node].operator.bad = 0
-        events = self._bad_events.take()
+        events = self._bad_events.collect()
         if not met and not events:
             return {}
         own = {root: sum(met.get(node, 0) for node in in_order([plan])) for root, plan in self.plans.items()}
@@ -186,7 +186,7 @@ class Network:
         self._fresh = {}
         for stream, arrived in streams.items():
             if arrived is not None:
-                self._bad_events.see(stream, arrived[0].rows, arrived[0].times)
+                self._bad_events.observe(stream, arrived[0].rows, arrived[0].times)
         for node, working in self.working.items():
             if isinstance(node, Scan):
                 arriving = _arriving(node, working.takes[0], streams[node.stream], now)

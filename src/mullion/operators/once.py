@@ -45,7 +45,7 @@ def answer_now(
     assert once.stop is not None
     _begin_total(network, relation.root, once.stop)
     result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)
-    result.take(network.advance(events, now + 1)[relation.root])
+    result.apply(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)
 

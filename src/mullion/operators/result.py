@@ -74,7 +74,7 @@ class Result:
     def held(self) -> int:
         return 0 if self._store is None else self._store.held
 
-    def take(self, delta: Delta) -> None:
+    def apply(self, delta: Delta) -> None:
         """What became known of the root."""
         if self._store is None:
             self._store = Hash(self._rows, delta.fresh.ids.shape[1])

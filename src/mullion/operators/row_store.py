@@ -343,7 +343,7 @@ class Hash(RowStore):
         self.keep(lambda rows: (rows.end if rows.held is None else rows.held) > now)
 
 
-class Scan(RowStore):
+class ScannedList(RowStore):
     """One list of all rows. It is looked through at every step, for rows that have ended and for retractions."""
 
     kept_in = "list"

@@ -30,7 +30,7 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
         return None
     stream = streams[parts.scan.stream]
     # A relation does not say which of its columns is the time, and streams may differ in nothing else.
-    return relation.once((sliced, stream.time_column), lambda: _sliced(relation, parts, stream))
+    return relation.memoized((sliced, stream.time_column), lambda: _sliced(relation, parts, stream))
 
 
 def is_sliced(relation: Relation) -> bool:
@@ -39,7 +39,7 @@ def is_sliced(relation: Relation) -> bool:
 
 
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:
-    return relation.once(
+    return relation.memoized(
         window_aggregate, lambda: window_aggregate(relation.root) if why_operators(relation) is None else None
     )
 

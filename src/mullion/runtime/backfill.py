@@ -106,7 +106,7 @@ class PastEvents:
         taken = sift(batch.read(punctuations.whole), bounds)
         return KeptBatch(self.stream, without(taken, punctuations.broken(taken)).taken)
 
-    def saw(self, seen: Tally) -> None:
+    def observe(self, seen: Tally) -> None:
         if seen.newest is not None:
             self.newest = seen.newest if self.newest is None else max(self.newest, seen.newest)
 
@@ -116,7 +116,7 @@ class PastEvents:
         tables = [events_schema(inputs).empty_table()]
         for batch, bounds in self.batches(up_to):
             sifted = sift(batch.read(inputs), bounds)
-            self.saw(sifted.counted)
+            self.observe(sifted.counted)
             tables.append(sifted.taken.select([TIME, *inputs.columns]))
         return pa.concat_tables(tables)
 
@@ -140,7 +140,7 @@ class Backfill:
         read = PastPartials([], np.empty(0, np.int64))
         for batch, bounds in self.past.batches(self.query.entered_after, self.since):
             counted, part = self._partials(batch, bounds)
-            self.past.saw(counted)
+            self.past.observe(counted)
             filled = [e for e in part.entries if len(e.slices)]
             read = PastPartials([*read.entries, *filled], distinct(np.concatenate([read.slices, part.slices])))
         return read

@@ -26,7 +26,7 @@ from mullion.binding.bounded_joins import keeping_all
 from mullion.binding.relations import bind
 from mullion.binding.shed_streams import reads_shed_streams
 from mullion.catalog.catalog import Catalog
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import NotSupported
 from mullion.language.query import Named, Query, Window
 from mullion.language.sources import leaves
@@ -98,7 +98,9 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
         stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
         if counts_events(query):
             return OfSummary(query, stream, catalog)
-        synopses = [structure for structure in catalog.synopses_on(stream.name) if isinstance(structure, Synopsis)]
+        synopses = [
+            structure for structure in catalog.synopses_on(stream.name) if isinstance(structure, StreamSynopsis)
+        ]
         return OfTimegram(query, stream, synopses)
     _check_once(query)
     streams = keeping_all(catalog.streams)
@@ -126,7 +128,7 @@ def _check_once(query: Query) -> None:
 
 
 class OfTimegram(CheckedQuestion):
-    def __init__(self, query: Query, stream: Stream, synopses: Sequence[Synopsis]) -> None:
+    def __init__(self, query: Query, stream: Stream, synopses: Sequence[StreamSynopsis]) -> None:
         self._query, self._stream, self._synopses = query, stream, synopses
 
     @property

@@ -15,10 +15,10 @@ class Holding:
     by_offset: dict[int, int] = field(default_factory=dict)
     """The watermark that was in force when the source was at an offset, where events alone do not tell."""
 
-    def held(self, watermark: int) -> int:
+    def bounded(self, watermark: int) -> int:
         return watermark if self.until is None else min(watermark, self.until)
 
-    def go_on(self, watermark: int | None, offsets: Iterable[int], to_come: int | None) -> None:
+    def advance(self, watermark: int | None, offsets: Iterable[int], to_come: int | None) -> None:
         """A batch of these offsets was taken under a watermark, which never goes back. The oldest event that is
         `to_come` after it holds the next one. Offsets are needed only where the watermark is not what events say."""
         if watermark is not None:

@@ -38,7 +38,7 @@ class Incoming:
     ended: list[tuple[int, pa.Table]] = field(default_factory=list)
     """Keys that are over, each with the time past which all is that came before their ends."""
 
-    def take(self, batch: LoggedBatch, since: int) -> None:
+    def add(self, batch: LoggedBatch, since: int) -> None:
         """Take the events of a batch that no step has taken."""
         if self.taken is not None and batch.mark <= self.taken:
             return

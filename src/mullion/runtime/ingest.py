@@ -35,7 +35,7 @@ from mullion.slices.bounds import EVERYWHERE, Sifted, sift
 from mullion.slices.inputs import input_for, together
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, partials
-from mullion.slices.once import Past
+from mullion.slices.once import EventsBefore
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
@@ -137,7 +137,7 @@ class Ingest:
             state.keeper = None  # what comes now is not kept, so that what was kept has a gap
             return
         if state.keeper is None:
-            before = Past() if state.newest is None else Past(state.counts.events, state.newest + 1)
+            before = EventsBefore() if state.newest is None else EventsBefore(state.counts.events, state.newest + 1)
             state.keeper = Keeper(state.stream, state.files, before)
         state.keeper.add(mark, _columns(sifted.taken, inputs))
 
@@ -163,7 +163,7 @@ class Ingest:
         if not state.ordered:
             return
         state.ordered.look_up(state.lookups.at(state.ordered.groupings, mark.batch))
-        state.ordered.take(_columns(sifted.taken, state.ordered.input))
+        state.ordered.add(_columns(sifted.taken, state.ordered.input))
         if len(sifted.late):
             for missed in state.ordered.missed(_columns(sifted.late, state.ordered.input)):
                 add_counts(state.counts.late_by_query, missed)

@@ -80,7 +80,7 @@ class Reader(Generic[S, A]):
             return published.stands(self._slides, self)
         part = self._scan.sub_windows[unit]()
         published.record("read", self, unit)
-        reading.took(unit, part)
+        reading.record(unit, part)
         return False
 
     def _look(self) -> None:

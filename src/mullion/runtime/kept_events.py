@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.slices.kernels.events import TIME
-from mullion.slices.once import Past
+from mullion.slices.once import EventsBefore
 from mullion.slices.order import times_of
 from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.files import CommittedFiles
@@ -29,7 +29,7 @@ class KeptEvents:
     one that came later has gone, so only events are shown from when on all are there."""
 
     batches: tuple[LoggedBatch, ...] = ()
-    past: Past = field(default_factory=Past)
+    past: EventsBefore = field(default_factory=EventsBefore)
 
     @cached_property
     def rows(self) -> int:
@@ -58,10 +58,10 @@ class KeptEvents:
 class Keeper:
     """Writes the events of batches, and lets the old ones go, their files once no reader names them."""
 
-    def __init__(self, stream: Stream, files: CommittedFiles, before: Past | None = None) -> None:
+    def __init__(self, stream: Stream, files: CommittedFiles, before: EventsBefore | None = None) -> None:
         """`before`: what came before events were kept."""
         self.stream = stream
-        self._log, self._past = EventLog(files, "kept", TIME), before or Past()
+        self._log, self._past = EventLog(files, "kept", TIME), before or EventsBefore()
         self._shown: list[weakref.ref[KeptEvents]] = []
 
     def reach_back_to(self, time: int | None) -> bool:
@@ -89,7 +89,7 @@ class Keeper:
             if old and many:
                 over.append(batch)
                 since = batch.newest + 1 if self._past.since is None else max(self._past.since, batch.newest + 1)
-                self._past = Past(self._past.events + batch.rows, since)
+                self._past = EventsBefore(self._past.events + batch.rows, since)
         self._log.forget(lambda batch: batch in over)
 
     @property
@@ -108,4 +108,4 @@ class Keeper:
 
     def restore(self, state: dict[str, Any]) -> None:
         self._log.restore(state["files"])
-        self._past = Past(state["events"], state["since"])
+        self._past = EventsBefore(state["events"], state["since"])

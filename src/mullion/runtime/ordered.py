@@ -102,7 +102,7 @@ class Ordered:
         """The tables that events are looked up in from now on."""
         self._tables = tables
 
-    def take(self, events: pa.Table) -> None:
+    def add(self, events: pa.Table) -> None:
         """Let events that count wait for their place."""
         self.order.add(events)
 

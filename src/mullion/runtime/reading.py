@@ -76,7 +76,7 @@ class Reading(Generic[U]):
         """The sub-window to be read next; None once all are."""
         return self._unread[0] if self._unread else None
 
-    def took(self, unit: U, part: Any) -> None:
+    def record(self, unit: U, part: Any) -> None:
         """What was read of the sub-window that was next."""
         if self._unread and self._unread[0] == unit:
             self._unread.popleft()

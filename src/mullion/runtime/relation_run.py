@@ -133,7 +133,7 @@ class RelationRun(RelationState):
                 log = self._past_log(stream, seen, past)
                 seen = seen._replace(files=log.names)
                 for batch in log.batches:
-                    self.incoming[stream].take(batch, self.now)
+                    self.incoming[stream].add(batch, self.now)
                 self.incoming[stream].taken = Mark(seen.batch)
             self.pasts[stream] = seen
             self._note()
@@ -153,14 +153,16 @@ class RelationRun(RelationState):
             log.add(Mark(seen.batch), past.rows(seen.batch, self.columns_needed(stream)))
         return log
 
-    def take(self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False) -> None:
+    def receive(
+        self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False
+    ) -> None:
         """What a stream has handed on, and up to when that is complete; answers what this makes due."""
         with self.lock:
             if self.is_interrupted or stream in self.awaited:
                 return
             incoming = self.incoming[stream]
             for batch in batches:
-                incoming.take(batch, self.now)
+                incoming.add(batch, self.now)
             incoming.reach(watermark, ended=ended)
             marks = [i.watermark for i in self.incoming.values()]
             known = [mark for mark in marks if mark is not None]
@@ -204,7 +206,7 @@ class RelationRun(RelationState):
         self.sink.committed(self.name, mark)
         took = time.perf_counter() - began
         self.seconds += took
-        self.own.took(took)
+        self.own.measured(took)
 
     def _closing(self) -> dict[str, ClosedKeys]:
         """What tells the ends of keys, of streams with PUNCTUATE."""

@@ -132,7 +132,7 @@ class StreamRun(StreamState):
         """Let event time go on to what a batch held, but not past what the source knows to come."""
         is_plain = self.holding.until is None and self.heartbeat is None
         offsets = () if is_plain else self.source.offsets_of(batch)
-        self.holding.go_on(self.watermark, offsets, self.source.still_to_come(batch))
+        self.holding.advance(self.watermark, offsets, self.source.still_to_come(batch))
         if seen.newest is None or seen.oldest is None:
             return
         self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)

@@ -129,7 +129,7 @@ class StreamState(RunState):
         """Nothing before it is taken any more: by the newest event, or by a heartbeat that is further."""
         by_events = None if self.newest is None else self.newest - self.stream.lateness
         marks = [mark for mark in (by_events, self.heartbeat) if mark is not None]
-        return self.holding.held(max(marks)) if marks else None
+        return self.holding.bounded(max(marks)) if marks else None
 
     @property
     def closed(self) -> bool:

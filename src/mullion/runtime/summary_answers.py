@@ -25,7 +25,7 @@ from mullion.language.render import duration_text
 from mullion.language.types import BIGINT, TIMESTAMP, Type
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.summary_conditions import condition_of, is_decoded
-from mullion.runtime.summary_rows import Counted, SummaryRows
+from mullion.runtime.summary_rows import CountedRows, SummaryRows
 from mullion.summaries.base import SURE
 from mullion.summaries.column_summary import ColumnSummary
 from mullion.summaries.kinds import KINDS
@@ -105,7 +105,7 @@ class CountedValues:
         counted, summary = min(answers, key=lambda answer: (not answer[1].is_exact, answer[0].width))
         return self._table(after, view.newest, counted), _source(summary, after), view.newest
 
-    def _table(self, opens: int | None, closes: int | None, counted: Counted) -> pa.Table:
+    def _table(self, opens: int | None, closes: int | None, counted: CountedRows) -> pa.Table:
         length = len(counted.value)
         arrays = [pa.array([at] * length, INSTANT) for at in (opens, closes)]
         for item in self._query.items:

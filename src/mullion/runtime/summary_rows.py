@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NO_CODES = np.zeros(0, np.int64)
 
 
-class Counted(NamedTuple):
+class CountedRows(NamedTuple):
     """Rows with their bounds."""
 
     keys: Vector
@@ -42,11 +42,11 @@ class Counted(NamedTuple):
         """How uncertain they are, all together."""
         return int((self.high - self.low).sum())
 
-    def take(self, index: Index | Mask) -> Counted:
-        return Counted(self.keys.take(index), self.low[index], self.value[index], self.high[index])
+    def take(self, index: Index | Mask) -> CountedRows:
+        return CountedRows(self.keys.take(index), self.low[index], self.value[index], self.high[index])
 
 
-class Waiting(NamedTuple):
+class WaitingEvents(NamedTuple):
     """Events of the window that have no place in the order yet."""
 
     events: int
@@ -63,13 +63,13 @@ class SummaryRows:
     column: str | None
     type_: Type
 
-    def of_nothing(self) -> Counted:
+    def of_nothing(self) -> CountedRows:
         """What is answered before any event."""
         rows = 0 if self.template.keys else 1
         zeros = np.zeros(rows, np.int64)
-        return self._chosen(Counted(Vector.of(self.type_, [None] * rows), zeros, zeros, zeros))
+        return self._chosen(CountedRows(Vector.of(self.type_, [None] * rows), zeros, zeros, zeros))
 
-    def of(self, summary: ColumnSummary, view: View, after: int) -> Counted:
+    def of(self, summary: ColumnSummary, view: View, after: int) -> CountedRows:
         """What a summary that holds all events after a time tells, and what waits."""
         waiting = self._waiting(view, after)
         known = NO_CODES
@@ -84,22 +84,24 @@ class SummaryRows:
         else:
             more = int(values.hold(waiting.codes, waiting.known).sum())
         bounds = (np.array([bound + more], np.int64) for bound in (low, value, high))
-        return self._chosen(Counted(Vector.of(self.type_, [None]), *bounds))
+        return self._chosen(CountedRows(Vector.of(self.type_, [None]), *bounds))
 
-    def _groups(self, summary: ColumnSummary, values: Values, known: Codes, waiting: Waiting, after: int) -> Counted:
+    def _groups(
+        self, summary: ColumnSummary, values: Values, known: Codes, waiting: WaitingEvents, after: int
+    ) -> CountedRows:
         """Each value that may have come, in ascending order; NULL is a group as well."""
         codes = np.setdiff1d(known, values.codes) if values.others else np.unique(values.codes)
         each = summary.counts.each(codes, after)
         came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
         at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
-        found = Counted(self._keys(codes), each.low + more, each.value + more, each.high + more)
+        found = CountedRows(self._keys(codes), each.low + more, each.value + more, each.high + more)
         if values.nulls:
             low, value, high, _ = summary.counts.count(Values(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
             null = (np.array([bound + missing], np.int64) for bound in (low, value, high))
-            own = Counted(Vector.of(self.type_, [None]), *null)
-            found = Counted(
+            own = CountedRows(Vector.of(self.type_, [None]), *null)
+            found = CountedRows(
                 Vector.of(self.type_, [*found.keys.to_list(), None]),
                 *(np.concatenate(both) for both in zip(found[1:], own[1:], strict=True)),
             )
@@ -110,20 +112,20 @@ class SummaryRows:
             return decoded(codes, self.type_)
         return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
 
-    def _waiting(self, view: View, after: int) -> Waiting:
+    def _waiting(self, view: View, after: int) -> WaitingEvents:
         rows = view.waiting
         if rows is None or not len(rows):
-            return Waiting(0, NO_CODES, np.zeros(0, np.bool_))
+            return WaitingEvents(0, NO_CODES, np.zeros(0, np.bool_))
         later = times_of(rows) > after
         if self.column is None or self.column not in rows.schema.names:  # They came before the summary was made.
-            return Waiting(int(later.sum()) if self.column is None else 0, NO_CODES, np.zeros(0, np.bool_))
+            return WaitingEvents(int(later.sum()) if self.column is None else 0, NO_CODES, np.zeros(0, np.bool_))
         codes, known = codes_of(rows, self.column)
         valid = np.ones(len(codes), np.bool_) if known is None else known
-        return Waiting(int(later.sum()), codes[later], valid[later])
+        return WaitingEvents(int(later.sum()), codes[later], valid[later])
 
     # Above the counts
 
-    def _chosen(self, counted: Counted) -> Counted:
+    def _chosen(self, counted: CountedRows) -> CountedRows:
         """What HAVING leaves, in the order of ORDER BY, up to LIMIT: all of these go by the values, not the bounds."""
         template = self.template
         if template.having is not None:
@@ -136,7 +138,7 @@ class SummaryRows:
         ranks += ranks_of(counted.keys, descending=False, nulls_first=True)
         return counted.take(order_within(ranks, np.array([0, len(counted.value)]), template.limit))
 
-    def _evaluated(self, expr: Expr, counted: Counted) -> Vector:
+    def _evaluated(self, expr: Expr, counted: CountedRows) -> Vector:
         counts = Vector(BIGINT, counted.value, np.ones(len(counted.value), np.bool_))
         needed = {node.name for node in walk(expr) if isinstance(node, Column)}
         columns = {name: counted.keys if name.startswith("#k") else counts for name in needed}

@@ -19,7 +19,7 @@ import pyarrow as pa
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.algebra.streams import Stream
 from mullion.binding.grouping import item_name
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import CheckError, NotSupported
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector, arrow_type
@@ -134,7 +134,7 @@ def _answered(template: AnswerTemplate, window: Sequence[int | None], values: li
 # Within bounds
 
 
-def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[Synopsis]) -> SourcedRows:
+def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[StreamSynopsis]) -> SourcedRows:
     """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
     source = query.source
     plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
@@ -236,7 +236,7 @@ def _columns(structures: Mapping[str, ColumnStructure]) -> list[ColumnSynopsis]:
     return [structure for structure in structures.values() if isinstance(structure, ColumnSynopsis)]
 
 
-def _known(defined: Sequence[Synopsis], view: View | None) -> dict[str, ColumnSynopsis]:
+def _known(defined: Sequence[StreamSynopsis], view: View | None) -> dict[str, ColumnSynopsis]:
     """The synopses that there are: what was shown of them, or that they have seen nothing yet."""
     shown, newest = ([], None) if view is None else (_columns(view.synopses), view.newest)
     known = {synopsis.definition.name: synopsis for synopsis in shown if synopsis.definition in defined}

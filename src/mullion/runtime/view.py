@@ -31,7 +31,7 @@ from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
-    Shown,
+    ShownBounds,
     are_enough,
     events_needed,
     from_events,
@@ -79,7 +79,7 @@ class View:
     def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> SourcedRows:
         """Answer a question over the stream. `evaluate` computes what the kernel cannot, `table` gives the rows of
         tables that no query has looked at."""
-        return exact_answer(query, self) or Asked(query, self.stream, self, evaluate, table).answer()
+        return exact_answer(query, self) or StreamQuestion(query, self.stream, self, evaluate, table).answer()
 
     def scan(self, query: SlicedAggregation) -> StateScan[SourcedRows] | None:
         """How to read the sub-windows that answer a question, one by one; None where something else answers it."""
@@ -123,7 +123,7 @@ class SubWindows:
     stream: Stream
     entries: Sequence[PartialSubWindows]
     window: tuple[int, int]
-    shown: Shown
+    shown: ShownBounds
     up_to: int
 
     @staticmethod
@@ -147,7 +147,7 @@ class SubWindows:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StreamQuestion:
     query: SlicedAggregation
     stream: Stream
     view: View

@@ -53,7 +53,7 @@ class AnswerStore:
         """Warn once of answers that were written and are not there any more: they may have been taken away or lost."""
         if self._files is None or committed is None:
             return
-        known = {name: rows for name, rows in answered.items() if self._catalog.knows(name)}
+        known = {name: rows for name, rows in answered.items() if self._catalog.has_query(name)}
         for name, rows in self._files.missing(known, committed).items():
             what = plural(rows, "row")
             log.warning("%s that query %s had answered before are not in %s any more", what, name, self._places.out)
@@ -84,9 +84,9 @@ class AnswerStore:
     def results(self, name: str, session: SparkSession | None) -> Results:
         """The answers of a query so far, also of one that was dropped."""
         require("the name of a query", name, str, "text")
-        gone = None if self._catalog.knows(name) else self._dropped.get(name.lower())
+        gone = None if self._catalog.has_query(name) else self._dropped.get(name.lower())
         if gone is None:
-            query = self._catalog.known(name)
+            query = self._catalog.query_named(name)
             spelt, schema, tables = query.name, answer_schema(query), self._tables_of(query)
         else:
             spelt, schema = gone

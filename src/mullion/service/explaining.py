@@ -50,7 +50,7 @@ class Explainer:
     def explain(self, name: str | None = None) -> Explanation:
         """The shared plan of all queries, or the part of it that serves one."""
         if name is not None:
-            name = self._catalog.known(name).name
+            name = self._catalog.query_named(name).name
         plans: list[Plan] = []
         held: dict[str, Statistics] = {}
         for stream in self._catalog.streams.values():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mullion.spark.types import DataFrame
 
 
-class Said(NamedTuple):
+class StreamClauses(NamedTuple):
     """What `Engine.stream` is told of a stream: the clauses of CREATE STREAM as texts."""
 
     time: str
@@ -45,7 +45,7 @@ class Said(NamedTuple):
         require("idle", self.idle, str, "a duration such as '10 s'", none=True)
 
 
-def stream_of_frame(name: str, dataframe: DataFrame, said: Said) -> Stream:
+def stream_of_frame(name: str, dataframe: DataFrame, said: StreamClauses) -> Stream:
     """The stream that a DataFrame is, as it was said to be."""
     said.check(name)
     if not hasattr(dataframe, "isStreaming"):

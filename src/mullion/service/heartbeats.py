@@ -43,7 +43,7 @@ BEATS_IN_IDLE = 10
 
 
 @dataclass
-class Heard:
+class LastHeard:
     """What was last heard of a stream."""
 
     at: float
@@ -67,7 +67,7 @@ class Heartbeats:
     ) -> None:
         self._runs, self._batches, self._places, self._feeds = runs, batches, places, feeds
         self.clock = clock
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, LastHeard] = {}
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -161,7 +161,7 @@ class Heartbeats:
         records = counts.events + counts.late + counts.ahead + counts.malformed + counts.broken
         heard = self._heard.get(name)
         if heard is None or heard.records != records or feed.has_news:
-            self._heard[name] = Heard(now, records, run.watermark, now)
+            self._heard[name] = LastHeard(now, records, run.watermark, now)
             return
         silent = now - heard.at
         if silent * SECOND < idle + feed.every or (heard.beat > heard.at and now - heard.beat < _pace(feed)):

@@ -26,7 +26,7 @@ from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
-from mullion.spark.progress import Progress
+from mullion.spark.progress import SparkCheckpoint
 from mullion.spark.sources import is_endless
 
 
@@ -124,7 +124,7 @@ class Operation:
         self._feeds[name] = feed
         reading()
         if self._places.checkpoint is not None:
-            run.go_on_from(Progress(notes))
+            run.go_on_from(SparkCheckpoint(notes))
         feed.start()
 
     def _finish(self, name: str, *, close: bool) -> None:

@@ -88,7 +88,7 @@ class Runs:
         """Let relations take what a stream has handed on, and release what all of them have taken."""
         name, intake = run.stream.name, run.intake
         for relations in self.relations.over(name):
-            relations.take(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
+            relations.receive(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
         taken = self.relations.taken(name)
         if intake is not None and taken is not None:
             intake.forget_before(taken)

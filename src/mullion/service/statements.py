@@ -85,7 +85,7 @@ class Statements:
         elif not isinstance(statement, Explain):
             self._execute(statement, [])
         elif statement.name is not None:
-            self._catalog.known(statement.name, statement.place)
+            self._catalog.query_named(statement.name, statement.place)
 
     def _execute(self, statement: Statement, changed: list[Relation]) -> Explanation | OneAnswer | None:
         catalog = self._catalog
@@ -97,7 +97,7 @@ class Statements:
             case CreateQuery(query=query):
                 changed.append(self._add(query))
             case Drop(kind="query", name=name):
-                changed.append(catalog.known(name, statement.place))
+                changed.append(catalog.query_named(name, statement.place))
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
                 stream = catalog.stream(statement.stream, statement.stream_place)
@@ -112,7 +112,7 @@ class Statements:
                 catalog.drop_summary(name, statement.place)
             case Explain(name=name):
                 if name is not None:
-                    catalog.known(name, statement.place)
+                    catalog.query_named(name, statement.place)
                 return self._explain(name)
             case Ask(query=query):
                 if self._can_answer():

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.aggregates.extremes import float_order
-from mullion.catalog.synopses import Synopsis
+from mullion.catalog.synopses import StreamSynopsis
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
 from mullion.slices.order import times_of
@@ -33,7 +33,7 @@ TIMES, VALUES, ENDS = "times", "values", "ends"
 class ColumnSynopsis:
     """The structure of one synopsis, and the times of the rows that it holds."""
 
-    def __init__(self, definition: Synopsis, *, since: int | None = None) -> None:
+    def __init__(self, definition: StreamSynopsis, *, since: int | None = None) -> None:
         """`since`: the newest event that came before it was made. It takes what is later than that: events that waited
         then, and those that take their places among them, are not whole for it."""
         self.definition, self.since = definition, since
@@ -183,7 +183,7 @@ class ColumnSynopsis:
         self._saved = state["seen"]
 
 
-def _timegram(definition: Synopsis) -> TimeGram:
+def _timegram(definition: StreamSynopsis) -> TimeGram:
     if definition.boundaries:
         return TimeGram(definition.rows, boundaries=list(definition.boundaries))
     return TimeGram(definition.rows, buckets=definition.buckets or 64)

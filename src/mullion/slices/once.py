@@ -38,7 +38,7 @@ from mullion.slices.rows import Rows
 from mullion.slices.subwindow import PartialSubWindows, as_one
 
 
-class Shown(NamedTuple):
+class ShownBounds(NamedTuple):
     """The bounds of a window as they are shown."""
 
     opens: int
@@ -46,7 +46,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Past:
+class EventsBefore:
     """How many events came before those that are at hand, and how far back in time they are complete."""
 
     events: int = 0
@@ -71,7 +71,7 @@ def events_needed(frame: Window, now: int) -> int | None:
     return end - frame.range
 
 
-def are_enough(frame: Window, past: Past, events: int, now: int) -> bool:
+def are_enough(frame: Window, past: EventsBefore, events: int, now: int) -> bool:
     """Whether the newest `events` events, all that came since some time, hold the window. For one that slides by tuples
     ask `reaches_back` too."""
     if not past.events:
@@ -84,7 +84,7 @@ def are_enough(frame: Window, past: Past, events: int, now: int) -> bool:
     return needed is not None and past.since is not None and needed >= past.since
 
 
-def reaches_back(frame: Window, times: Times, past: Past, before: int, now: int) -> bool:
+def reaches_back(frame: Window, times: Times, past: EventsBefore, before: int, now: int) -> bool:
     """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them, or that
     holds the last rows before an instant."""
     if past.events and frame.rows is not None and frame.slide is not None:
@@ -139,7 +139,7 @@ def _placed(frame: Window, stream: Stream, events: pa.Table) -> tuple[pa.Table, 
 
 def _in_window(
     query: SlicedAggregation, events: pa.Table, places: Times, inputs: Input, before: int, now: int
-) -> tuple[npt.NDArray[np.intp], Shown] | None:
+) -> tuple[npt.NDArray[np.intp], ShownBounds] | None:
     """The events of the window, and its bounds; None before the first n-th event of one that slides by tuples."""
     frame = query.frame
     index = np.arange(len(places))
@@ -153,25 +153,25 @@ def _in_window(
         now = last_instant(frame, now)
         index = index[places[index] < now]
         if not len(index):
-            return index, Shown(NO_START, now)
+            return index, ShownBounds(NO_START, now)
     if frame.rows is not None:
         if frame.partition_by:
             index = _last_of_each(query.axis.partition, frame.rows, events, inputs, index)
         else:
             index = index[-frame.rows :]
-        return index, Shown(int(places[index[0]]), now)
+        return index, ShownBounds(int(places[index[0]]), now)
     own_places = places[index]
     if frame.slide is not None:
         end = last_instant(frame, now)
         low = NO_START if frame.range is None else end - frame.range
         low = low if frame.since is None else frame.since
-        return index[(own_places < end) & (own_places >= low)], Shown(low, end)
+        return index[(own_places < end) & (own_places >= low)], ShownBounds(low, end)
     if frame.now:
-        return index[own_places == now], Shown(now, now)
+        return index[own_places == now], ShownBounds(now, now)
     if frame.range is not None:
-        return index[own_places > now - frame.range], Shown(now - frame.range, now)
+        return index[own_places > now - frame.range], ShownBounds(now - frame.range, now)
     low = NO_START if frame.since is None else frame.since
-    return index[own_places >= low], Shown(low, now)
+    return index[own_places >= low], ShownBounds(low, now)
 
 
 def _last_of_each(
@@ -197,7 +197,7 @@ def from_sub_windows(
     query: SlicedAggregation,
     stream: Stream,
     entries: Sequence[PartialSubWindows],
-    shown: Shown,
+    shown: ShownBounds,
     window: tuple[int, int],
 ) -> pa.Table:
     plan = _planned(query, stream)
@@ -239,7 +239,7 @@ def pieces_of(
 
 def kept_window(
     query: SlicedAggregation, coverage: Coverage, now: int, *, exact: bool
-) -> tuple[tuple[int, int], Shown] | None:
+) -> tuple[tuple[int, int], ShownBounds] | None:
     """The newest window of the question that sub-windows hold: what it begins and ends with, and what is shown. With
     `exact`, one that ends with the newest event, or where the question says that it ends."""
     frame = query.frame
@@ -252,7 +252,7 @@ def kept_window(
     for end in ends:
         if coverage.holds_window(query, end - frame.range, end, now):
             closes = now if end == now + 1 and frame.slide is None else end
-            return (end - frame.range, end), Shown(closes - frame.range, closes)
+            return (end - frame.range, end), ShownBounds(closes - frame.range, closes)
     return None
 
 
@@ -263,7 +263,7 @@ def _finalized(
     entries: Sequence[PartialSubWindows],
     start: int,
     end: int,
-    shown: Shown,
+    shown: ShownBounds,
 ) -> pa.Table:
     zero = np.zeros(1, np.int64)
     due = Due(np.zeros(1, np.intp), zero + start, zero + end, zero + shown.opens, zero + shown.closes)

@@ -33,7 +33,7 @@ _CHOOSING = ("pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifie
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingFile:
     """A file that was not read yet."""
 
     path: str
@@ -47,7 +47,7 @@ class Backlog:
     stream: Stream
     options: dict[str, str]
     """What Spark is told, so that a batch fits into memory."""
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingFile] = field(default_factory=list)
     """In the order in which Spark takes them; it may take those of one time of change in any order."""
     noted: frozenset[str | None] = frozenset()
     """Files that Spark had noted before."""
@@ -84,13 +84,13 @@ class Backlog:
                 return
             del self.waiting[: len(first)]
 
-    def _oldest_of(self, file: Waiting) -> int:
+    def _oldest_of(self, file: WaitingFile) -> int:
         if file.path not in self._oldest:
             self._oldest[file.path] = oldest_event(file.path, self.stream)
         return self._oldest[file.path]
 
 
-def files_of(stream: Stream) -> list[Waiting] | None:
+def files_of(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where that cannot be told from here."""
     options = dict(stream.options)
     path = options.get("path", "")
@@ -126,12 +126,12 @@ def _size(path: str) -> int:
         return sys.maxsize
 
 
-def _seen(path: str) -> Waiting | None:
+def _seen(path: str) -> WaitingFile | None:
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return Waiting(path, status.st_size, status.st_mtime_ns // 1_000_000)
+    return WaitingFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 def oldest_event(path: str, stream: Stream) -> int:

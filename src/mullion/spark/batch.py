@@ -35,7 +35,7 @@ from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import TIME, Events, malformed_records, selection, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
-from mullion.spark.files import Piece, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
+from mullion.spark.files import RowGroup, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
 from mullion.spark.footers import extent_of
 from mullion.spark.larger_batches import larger_batches
 from mullion.spark.options import reads_alike
@@ -70,7 +70,7 @@ class SparkBatch:
     ) -> None:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
         self._number, self._open, self._look = number, open_, look
-        self._pieces_of: dict[frozenset[str], tuple[Piece, ...] | None] = {}
+        self._pieces_of: dict[frozenset[str], tuple[RowGroup, ...] | None] = {}
 
     @property
     def number(self) -> int:
@@ -181,11 +181,11 @@ class SparkBatch:
         parts, span = -(-extent.records // most), extent.newest - extent.oldest
         return tuple(dict.fromkeys(extent.oldest + span * i // parts for i in range(1, parts)))
 
-    def _pieces_for(self, groupings: Sequence[Grouping]) -> tuple[Piece, ...] | None:
+    def _pieces_for(self, groupings: Sequence[Grouping]) -> tuple[RowGroup, ...] | None:
         needed = kernel_columns(groupings) if self._opened[1] is not None else None
         return None if needed is None else self._pieces(needed)
 
-    def _pieces(self, columns: Collection[str]) -> tuple[Piece, ...] | None:
+    def _pieces(self, columns: Collection[str]) -> tuple[RowGroup, ...] | None:
         """The row groups of the files, where the kernel may read these columns of them itself."""
         key = frozenset(columns)
         if key not in self._pieces_of:

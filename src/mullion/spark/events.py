@@ -20,7 +20,7 @@ from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import Piece, ThinnedFiles, local
+from mullion.spark.files import RowGroup, ThinnedFiles, local
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 TIME = "`#t`"
@@ -41,7 +41,7 @@ class Events:
     stream: Stream
     within: Stretch = EVERYWHERE
     """Only events of this stretch of time."""
-    pieces: tuple[Piece, ...] | None = None
+    pieces: tuple[RowGroup, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""

@@ -37,7 +37,7 @@ LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowGroup:
     """A row group of a file."""
 
     path: str
@@ -83,7 +83,7 @@ def local(uri: str) -> str | None:
     return unquote(parsed.path) if parsed.scheme in ("", "file") and parsed.netloc in ("", "localhost") else None
 
 
-def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[Piece] | None:
+def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[RowGroup] | None:
     """The row groups of the files in their order; None where Spark had better read them."""
     types = {name: stream.types[name] for name in {*columns, stream.time_column} - HIDDEN}
     pieces = []
@@ -95,7 +95,7 @@ def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> l
         start = before
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            pieces.append(Piece(path, group, rows, before, before - start))
+            pieces.append(RowGroup(path, group, rows, before, before - start))
             before += rows
     return pieces if len(paths) <= MOST_FILES else None
 
@@ -137,10 +137,10 @@ def can_tell_time(stream: Stream) -> bool:
     return stream.time is None and stream.types[stream.time_column].kind in ("timestamp", "timestamp_ntz")
 
 
-def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
+def shares(pieces: Sequence[RowGroup], tasks: int) -> list[list[RowGroup]]:
     """The pieces for so many tasks, neighbours together and about equal in rows."""
     total = sum(piece.rows for piece in pieces)
-    parts: list[list[Piece]] = [[] for _ in range(max(1, tasks))]
+    parts: list[list[RowGroup]] = [[] for _ in range(max(1, tasks))]
     done = 0
     for piece in pieces:
         parts[min(len(parts) - 1, (done + piece.rows // 2) * len(parts) // max(1, total))].append(piece)
@@ -149,7 +149,7 @@ def shares(pieces: Sequence[Piece], tasks: int) -> list[list[Piece]]:
 
 
 def read(
-    pieces: Sequence[Piece],
+    pieces: Sequence[RowGroup],
     columns: Sequence[str],
     time: str,
     texts: Sequence[str],
@@ -194,7 +194,7 @@ class ThinnedFiles:
 
 
 def heads(
-    pieces: Sequence[Piece], columns: Sequence[str], time: str, texts: Sequence[str], most: int
+    pieces: Sequence[RowGroup], columns: Sequence[str], time: str, texts: Sequence[str], most: int
 ) -> Iterator[pa.Table]:
     """The first rows of each piece, at most so many; texts come with the dictionary of the whole piece."""
     for piece in pieces:
@@ -245,10 +245,10 @@ def _unreadable(path: str, problem: Exception) -> SourceError:
     return SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE)
 
 
-def _by_file(pieces: Sequence[Piece], most: int) -> Iterator[tuple[str, list[int], int, int]]:
+def _by_file(pieces: Sequence[RowGroup], most: int) -> Iterator[tuple[str, list[int], int, int]]:
     """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row in
     the batch and in the file."""
-    at: list[Piece] = []
+    at: list[RowGroup] = []
     for piece in pieces:
         if at and (
             piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > most or not _follows(at[-1], piece)
@@ -260,5 +260,5 @@ def _by_file(pieces: Sequence[Piece], most: int) -> Iterator[tuple[str, list[int
         yield at[0].path, [p.group for p in at], at[0].first, at[0].row
 
 
-def _follows(before: Piece, piece: Piece) -> bool:
+def _follows(before: RowGroup, piece: RowGroup) -> bool:
     return piece.first == before.first + before.rows

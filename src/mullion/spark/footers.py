@@ -87,7 +87,7 @@ def _footer(path: str, size: int, changed: int) -> tuple[pq.FileMetaData, pa.Sch
     return file.metadata, file.schema_arrow
 
 
-class Extent(NamedTuple):
+class FileExtent(NamedTuple):
     """How many records some files hold, how many of them have a time, and from when to when, where that is known."""
 
     records: int
@@ -97,7 +97,7 @@ class Extent(NamedTuple):
     source: str = FOOTERS
 
 
-def extent_of(paths: Sequence[str], time: str) -> Extent | None:
+def extent_of(paths: Sequence[str], time: str) -> FileExtent | None:
     """What the footers say; None where there is no footer. Files of old writers, or of times as INT96, have no times
     in them."""
     records = events = 0
@@ -119,9 +119,9 @@ def extent_of(paths: Sequence[str], time: str) -> Extent | None:
     except (OSError, pa.ArrowException):
         return None
     if not is_told:
-        return Extent(records)
+        return FileExtent(records)
     oldest, newest = min((low for low, _ in times), default=None), max((high for _, high in times), default=None)
-    return Extent(records, events, oldest, newest)
+    return FileExtent(records, events, oldest, newest)
 
 
 def _to_microseconds(schema: pa.Schema, time: str) -> int | None:

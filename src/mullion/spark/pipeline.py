@@ -30,7 +30,7 @@ from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import Events, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import Piece, ThinnedFiles, read, shares
+from mullion.spark.files import RowGroup, ThinnedFiles, read, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
@@ -150,7 +150,7 @@ def _returned(frame: DataFrame) -> list[Portion]:
     return portions
 
 
-def _from_files(events: Events, together: Pass, pieces: Sequence[Piece], bounds: Stretch) -> list[Portion]:
+def _from_files(events: Events, together: Pass, pieces: Sequence[RowGroup], bounds: Stretch) -> list[Portion]:
     """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
     JVM, and in tasks on a cluster."""
     stream = events.stream
@@ -191,7 +191,7 @@ class _Load(NamedTuple):
     """Rows at once."""
     thinned: ThinnedFiles | None = None
 
-    def portions(self, pieces: Sequence[Piece]) -> Iterator[Portion]:
+    def portions(self, pieces: Sequence[RowGroup]) -> Iterator[Portion]:
         """The partials of the pieces. With several threads the next rows are read meanwhile."""
         arrival = takes_order(self.job.groupings)
         tables = read(
@@ -223,9 +223,9 @@ def sampled_groups(events: Events, plan: Plan, grouping: Grouping, most: int) ->
     return int(partials_frame(sample, plan, grouping).select(*names).distinct().count())
 
 
-def _groups_in_files(events: Events, pieces: Sequence[Piece], grouping: Grouping, most: int) -> int:
+def _groups_in_files(events: Events, pieces: Sequence[RowGroup], grouping: Grouping, most: int) -> int:
     names = sorted({name for key in grouping.keys for name in columns_of(key)})
-    first: list[Piece] = []
+    first: list[RowGroup] = []
     for piece in pieces:
         if sum(p.rows for p in first) < most:
             first.append(piece)

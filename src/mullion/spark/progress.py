@@ -39,7 +39,7 @@ DONE = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
 @dataclass(frozen=True)
-class Notes:
+class NotesFolder:
     """One folder of Spark's: numbered texts, each with a checksum beside it."""
 
     folder: Path
@@ -99,7 +99,7 @@ class Notes:
         sync_directory(self.folder)
 
 
-class FileNotes(Notes):
+class FileNotes(NotesFolder):
     """The files that a source has read, by the number of the note; a compact note repeats all before it."""
 
     def lines(self, last: int, *, summed: bool = True) -> dict[int, list[str]]:
@@ -156,18 +156,18 @@ class FileNotes(Notes):
 
 
 @dataclass(frozen=True)
-class Progress:
+class SparkCheckpoint:
     """Spark's checkpoint of one stream."""
 
     directory: Path
 
     @property
-    def offsets(self) -> Notes:
-        return Notes(self.directory / "offsets")
+    def offsets(self) -> NotesFolder:
+        return NotesFolder(self.directory / "offsets")
 
     @property
-    def commits(self) -> Notes:
-        return Notes(self.directory / "commits")
+    def commits(self) -> NotesFolder:
+        return NotesFolder(self.directory / "commits")
 
     def files(self, source: str) -> FileNotes:
         return FileNotes(self.directory / "sources" / source)
@@ -240,7 +240,7 @@ class Progress:
     def _put_right(self, inputs: Sequence[BatchInput]) -> None:
         last = inputs[-1]
         if self._query() != last.query:
-            Notes(self.directory).write(METADATA, last.query)
+            NotesFolder(self.directory).write(METADATA, last.query)
         for recorded in inputs[-2:]:
             if recorded.offsets and not self.has(recorded):
                 self.offsets.write(str(recorded.batch), recorded.offsets)
@@ -260,7 +260,9 @@ class Progress:
         except (OSError, ValueError):
             return None
         whole = (
-            isinstance(metadata, dict) and "id" in metadata and Notes(self.directory).is_as_summed(METADATA, content)
+            isinstance(metadata, dict)
+            and "id" in metadata
+            and NotesFolder(self.directory).is_as_summed(METADATA, content)
         )
         return content.decode() if whole else None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mullion.errors import CheckpointError
 from mullion.runtime.batch_input import BatchInput
-from mullion.spark.progress import Progress
+from mullion.spark.progress import SparkCheckpoint
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.manifest import Manifest, journals
 
@@ -147,8 +147,8 @@ class Repair:
         return standings
 
     @staticmethod
-    def _progress(journal: Journal) -> Progress:
-        return Progress(journal.directory / "spark")
+    def _progress(journal: Journal) -> SparkCheckpoint:
+        return SparkCheckpoint(journal.directory / "spark")
 
     def _set_aside(self, path: Path) -> None:
         if not self._moved:

@@ -24,8 +24,8 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
 from mullion.spark.events import Events, send
-from mullion.spark.files import MOST_FILES, Piece, can_tell_time, heads, local, pieces_of
-from mullion.spark.footers import Extent, extent_of
+from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, local, pieces_of
+from mullion.spark.footers import FileExtent, extent_of
 from mullion.spark.options import reads_alike
 from mullion.spark.sources import TEXT_FORMATS, table_files
 
@@ -48,7 +48,7 @@ class LastLook:
         self._last: tuple[object, Statistics] | None = None
 
     def at(
-        self, pieces: Sequence[Piece], stream: Stream, groupings: Sequence[Grouping], tables: Tables = ()
+        self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: Tables = ()
     ) -> Statistics:
         """Of pieces that the kernel may read all of that the groupings need."""
         needed = sorted(kernel_columns(groupings) or ())
@@ -71,7 +71,7 @@ def _changed(path: str) -> int | None:
 
 def of_batch(
     events: Events,
-    pieces: Sequence[Piece] | None,
+    pieces: Sequence[RowGroup] | None,
     groupings: Sequence[Grouping],
     tables: Tables = (),
     look: LastLook | None = None,
@@ -97,7 +97,7 @@ def of_files_now(stream: Stream, groupings: Sequence[Grouping], look: LastLook |
     return _extent_alone(_extent(paths, stream))
 
 
-def _extent_alone(extent: Extent | None) -> Statistics:
+def _extent_alone(extent: FileExtent | None) -> Statistics:
     if extent is None:
         return Statistics()
     times_from = ASSUMED if extent.oldest is None else FOOTERS
@@ -105,7 +105,7 @@ def _extent_alone(extent: Extent | None) -> Statistics:
     return Statistics(events, extent.oldest, extent.newest, 0, extent.source, times_from)
 
 
-def _from_pieces(pieces: Sequence[Piece], stream: Stream, columns: Sequence[str]) -> Sample:
+def _from_pieces(pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[str]) -> Sample:
     """Events from row groups all over the batch."""
     rows = sum(piece.rows for piece in pieces)
     types = {name: stream.types[name] for name in columns}
@@ -124,7 +124,7 @@ def _from_pieces(pieces: Sequence[Piece], stream: Stream, columns: Sequence[str]
     return sample if extent is None else _extended(sample, extent)
 
 
-def _extended(sample: Sample, extent: Extent) -> Sample:
+def _extended(sample: Sample, extent: FileExtent) -> Sample:
     """With what footers or sizes tell of the whole batch."""
     times_from = ASSUMED if extent.oldest is None else FOOTERS
     return replace(
@@ -168,12 +168,12 @@ def _first(events: Events, groupings: Sequence[Grouping]) -> Sample:
     return replace(sample, oldest=times["min"], newest=times["min"] + span, times_from=SAMPLE)
 
 
-def _extent_of_uris(uris: Sequence[str], stream: Stream) -> Extent | None:
+def _extent_of_uris(uris: Sequence[str], stream: Stream) -> FileExtent | None:
     paths = [local(uri) for uri in uris]
     return None if None in paths else _extent([path for path in paths if path is not None], stream)
 
 
-def _extent(paths: Sequence[str], stream: Stream) -> Extent | None:
+def _extent(paths: Sequence[str], stream: Stream) -> FileExtent | None:
     """How many events files hold; None where that cannot be told."""
     if len(paths) > MOST_FILES:
         return None
@@ -184,7 +184,7 @@ def _extent(paths: Sequence[str], stream: Stream) -> Extent | None:
     return None
 
 
-def _by_sizes(paths: Sequence[str]) -> Extent | None:
+def _by_sizes(paths: Sequence[str]) -> FileExtent | None:
     """The number of records by the length of the first ones."""
     try:
         total = sum(os.path.getsize(path) for path in paths)
@@ -199,7 +199,7 @@ def _by_sizes(paths: Sequence[str]) -> Extent | None:
         return None
     if total and not read:
         return None
-    return Extent(round(total * lines / max(1, read)), source=SIZES)
+    return FileExtent(round(total * lines / max(1, read)), source=SIZES)
 
 
 def _heads(paths: Sequence[str]) -> Iterator[bytes]:

@@ -35,10 +35,10 @@ class Lock:
         self._handle: int | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._handle is not None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         if self._handle is not None:
             return
         make_directory(self.file.parent, self.what)
@@ -73,10 +73,10 @@ class Lock:
 
 def take_all(locks: Sequence[Lock]) -> None:
     """All of them or none."""
-    before = [lock for lock in locks if lock.held]
+    before = [lock for lock in locks if lock.is_held]
     try:
         for lock in locks:
-            lock.take()
+            lock.acquire()
     except BaseException:
         for lock in locks:
             if lock not in before:

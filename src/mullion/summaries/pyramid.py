@@ -19,7 +19,7 @@ FAN = 4
 """So many neighbours have an upper cell together."""
 
 
-class Found(NamedTuple):
+class ZoneHits(NamedTuple):
     """The keys that may be in a zone, by their places among those that were asked, and how often each came there."""
 
     zone: int
@@ -43,18 +43,18 @@ class Pyramid:
             below = self._levels[-1]
             self._levels.append([_sum(below[at : at + FAN]) for at in range(0, len(below), FAN)])
 
-    def find(self, codes: Codes) -> Iterator[Found]:
+    def find(self, codes: Codes) -> Iterator[ZoneHits]:
         """The zones that each key may be in, the oldest first."""
         if self._levels[0]:
             yield from self._find(len(self._levels) - 1, 0, codes, np.arange(len(codes)))
 
-    def _find(self, level: int, at: int, codes: Codes, keys: Index) -> Iterator[Found]:
+    def _find(self, level: int, at: int, codes: Codes, keys: Index) -> Iterator[ZoneHits]:
         cell = self._levels[level][at]
         keys = keys[cell.may_hold(codes[keys])]
         if not len(keys):
             return
         if level == 0:
-            yield Found(at, keys, cell.estimate(codes[keys]))
+            yield ZoneHits(at, keys, cell.estimate(codes[keys]))
             return
         for below in range(at * FAN, min((at + 1) * FAN, len(self._levels[level - 1]))):
             yield from self._find(level - 1, below, codes, keys)

@@ -62,7 +62,7 @@ class BatchLog:
         if spark_log is not None:
             self.say("start", f"reading; Spark's log is {spark_log}", spark_log=str(spark_log))
 
-    def saw(self, engine: Engine) -> None:
+    def update(self, engine: Engine) -> None:
         """A batch has ended, or an input."""
         with self._telling:
             for name in list(engine.runs):

@@ -156,7 +156,7 @@ def repair(
         lock = Lock(place / ".lock", place, "the checkpoint")
         at_work = Repair(place)
         if place.is_dir():
-            lock.take()
+            lock.acquire()
         try:
             findings = at_work.findings() if check else at_work.mend()
         finally:

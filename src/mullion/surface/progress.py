@@ -79,7 +79,7 @@ class Progress:
         """From here on events count for the rate: a continued run starts with those of the runs before it."""
         self._samples = deque([(time.monotonic(), Position.of(engine).events)])
 
-    def saw(self, engine: Engine) -> None:
+    def update(self, engine: Engine) -> None:
         self._seen = Position.of(engine)
         self._samples.append((time.monotonic(), self._seen.events))
         while len(self._samples) > 2 and self._samples[-1][0] - self._samples[1][0] > RATE_OVER:

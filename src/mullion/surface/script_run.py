@@ -52,7 +52,7 @@ class ScriptRun:
                 self.progress.show("starting")
                 from mullion.engine import Engine
 
-                saw = self.progress.saw if self.lines is None else self.lines.saw
+                saw = self.progress.update if self.lines is None else self.lines.update
                 with Engine(
                     out=request.out,
                     checkpoint=request.checkpoint,

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import HASH, Estimates, Flow, OperatorCost, total, uncovered_flow
-from mullion.algebra.nodes.base import Node, OverTwo, Reason
+from mullion.algebra.nodes.base import Node, OperatorReason, OverTwo
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, by_any, by_own_keys
@@ -51,8 +51,8 @@ class AntiJoin(OverTwo):
         return f"NOT EXISTS {' AND '.join(on)}".rstrip()
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(2, "it asks which rows have no match")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(2, "it asks which rows have no match")
 
     def _values(self, estimates: Estimates) -> float:
         """Over how many different keys both sides are spread."""

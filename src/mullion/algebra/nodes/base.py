@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Columns = tuple[tuple[str, Type], ...]
 
 
-class Reason(NamedTuple):
+class OperatorReason(NamedTuple):
     """Why operators must run a plan. Of several reasons, EXPLAIN shows the one with the lowest number."""
 
     precedence: int
@@ -120,7 +120,7 @@ class Node(Value, Leaving):
             yield from below.windows()
 
     @property
-    def why_operators(self) -> Reason | None:
+    def why_operators(self) -> OperatorReason | None:
         """Why slices cannot run a plan with this node; None where they can."""
         return None
 

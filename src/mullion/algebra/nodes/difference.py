@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mullion.algebra.column_names import tells_equals_apart
 from mullion.algebra.costs import Estimates, Flow, OperatorCost, total, uncovered_flow
-from mullion.algebra.nodes.base import Node, OverTwo, Reason
+from mullion.algebra.nodes.base import Node, OperatorReason, OverTwo
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, are_common, merged, renamed
@@ -25,8 +25,8 @@ class Difference(OverTwo):
         return "EXCEPT ALL"
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(4, "it takes rows away from others")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(4, "it takes rows away from others")
 
     @property
     def asks_for_order(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mullion.algebra.column_names import tells_equals_apart
 from mullion.algebra.costs import CALENDAR, HASH, Estimates, Flow, OperatorCost
-from mullion.algebra.nodes.base import Node, OverOne, Reason
+from mullion.algebra.nodes.base import Node, OperatorReason, OverOne
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, are_common
@@ -26,8 +26,8 @@ class Distinct(OverOne):
         return "DISTINCT"
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(3, "it asks which rows are there at all")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(3, "it asks which rows are there at all")
 
     @property
     def looks_back(self) -> bool:

@@ -8,7 +8,7 @@ from math import prod
 
 from mullion.algebra.column_names import conjunction, conjuncts, inside, names_in, outside, parts_in
 from mullion.algebra.costs import Estimates, Flow, OperatorCost, total
-from mullion.algebra.nodes.base import Columns, Node, OverMany, Reason
+from mullion.algebra.nodes.base import Columns, Node, OperatorReason, OverMany
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
@@ -67,8 +67,8 @@ class Join(OverMany):
         return f"JOIN {' AND '.join([*equal, *also])}".rstrip()
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(1, "it joins rows of several windows")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(1, "it joins rows of several windows")
 
     @property
     def pattern(self) -> Pattern:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost, window_flow
-from mullion.algebra.nodes.base import Node, OverOne, Reason
+from mullion.algebra.nodes.base import Node, OperatorReason, OverOne
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys
@@ -33,8 +33,8 @@ class ResultWindow(OverOne):
         return f"WINDOW {render_window(self.window, quoted=False)} over the results"
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(6, "it has a window over results")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(6, "it has a window over results")
 
     @property
     def looks_back(self) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from mullion.algebra.column_names import conjunction, conjuncts, names_in
 from mullion.algebra.costs import Estimates, OperatorCost
 from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes.base import Columns, Node, Reason, RowByRow
+from mullion.algebra.nodes.base import Columns, Node, OperatorReason, RowByRow
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
@@ -51,8 +51,8 @@ class TableLookup(RowByRow):
         return f"LOOK UP {self.lookup.name}{' RETROACTIVE' if self.retroactive else ''}"
 
     @property
-    def why_operators(self) -> Reason | None:
-        return Reason(7, "a change of its RETROACTIVE table revises answers") if self.retroactive else None
+    def why_operators(self) -> OperatorReason | None:
+        return OperatorReason(7, "a change of its RETROACTIVE table revises answers") if self.retroactive else None
 
     @property
     def pattern(self) -> Pattern:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mullion.algebra.costs import Estimates, Flow, OperatorCost, merged_flow, total
-from mullion.algebra.nodes.base import Columns, Node, OverMany, Reason
+from mullion.algebra.nodes.base import Columns, Node, OperatorReason, OverMany
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys, merged, renamed
@@ -33,8 +33,8 @@ class Union(OverMany):
         return "UNION ALL"
 
     @property
-    def why_operators(self) -> Reason:
-        return Reason(5, "it puts the rows of several queries together")
+    def why_operators(self) -> OperatorReason:
+        return OperatorReason(5, "it puts the rows of several queries together")
 
     @property
     def pattern(self) -> Pattern:

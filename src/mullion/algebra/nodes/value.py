@@ -31,7 +31,7 @@ class Value:
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def memoized(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of this object once and kept with it, without comparing it with equal ones."""
         known: dict[Hashable, Made] = self.__dict__.setdefault("_once", {})
         if key not in known:

@@ -20,7 +20,7 @@ from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.kernels.columns import Columns
-from mullion.kernels.extents import Difference, as_difference
+from mullion.kernels.extents import RangeCondition, as_difference
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN
 from mullion.planner.comparisons import Logic, Tree, comparisons
@@ -229,7 +229,7 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
         out[~values.valid] = attribute.unknown
 
 
-def _compare(difference: Difference, attribute: Attribute, columns: Columns, out: Array) -> None:
+def _compare(difference: RangeCondition, attribute: Attribute, columns: Columns, out: Array) -> None:
     """The regions of a condition, from a difference that conditions share."""
     values = columns.value(difference.expr)
     truths = Vector(BOOLEAN, np.array([not difference.inside, difference.inside]), np.ones(2, np.bool_))

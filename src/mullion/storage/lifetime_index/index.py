@@ -22,7 +22,7 @@ from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitio
 from mullion.storage.lifetime_index.rebuild import Rebuilt
 from mullion.storage.lifetime_index.rows import Fresh, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
-from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, Work
+from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, UpdateWork
 
 COMMIT = "commit.json"
 FORMAT = 1
@@ -282,7 +282,7 @@ def _wait_for_disk(directory: Path, names: set[str]) -> None:
         fault_point("index file on disk")
 
 
-def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[Work]) -> UpdateCounts:
+def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[UpdateWork]) -> UpdateCounts:
     return UpdateCounts(
         inserts_into=touched.inserts,
         deletes_from=touched.deletes,

@@ -21,7 +21,7 @@ from mullion.storage.lifetime_index.sub_index import (
     Change,
     Shape,
     SubIndex,
-    Work,
+    UpdateWork,
     order_by_key_and_end,
     read_directory,
     write_file,
@@ -79,16 +79,16 @@ class Rebuilt(SubIndex):
     def files(self) -> tuple[str, ...]:
         return () if self.file is None or self.directory is None else (self.file, self.directory)
 
-    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
+    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, UpdateWork]:
         if change.fresh is None and change.gone is None and self.soonest > change.now:
-            return self, Work()
+            return self, UpdateWork()
         old = self._all()
         stays = self._stays(old, change)
         if change.fresh is None and stays.all():
-            return self, Work(bytes_read=self._bytes)
+            return self, UpdateWork(bytes_read=self._bytes)
         fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
         merged = _Merged.of(self, old, np.flatnonzero(stays), fresh)
-        work = Work(self._bytes, 0, len(fresh), int(len(stays) - stays.sum()))
+        work = UpdateWork(self._bytes, 0, len(fresh), int(len(stays) - stays.sum()))
         if not len(merged.order):
             return self.empty(self.shape, self.number), work
         folder, label = self.shape.directory, f"{change.name}-{self.number:03d}"
@@ -98,7 +98,7 @@ class Rebuilt(SubIndex):
         table = pa.table({"key": keys.values, "count": counts})
         directory, size = write_file(folder, label, ".keys", table.schema, [table])
         new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, file, directory, keys, counts)
-        return new, Work(work.bytes_read, written + size, work.inserted, work.deleted)
+        return new, UpdateWork(work.bytes_read, written + size, work.inserted, work.deleted)
 
     def _stays(self, old: pa.Table, change: Change) -> Mask:
         stays: Mask = numbers(old, END) > change.now

@@ -43,7 +43,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Work:
+class UpdateWork:
     """What an update of a sub-index did."""
 
     bytes_read: int = 0
@@ -95,7 +95,7 @@ class SubIndex(ABC):
         """The names of all files that it reads."""
 
     @abstractmethod
-    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, Work]:
+    def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, UpdateWork]:
         """The next version: itself when nothing changes. `others` are versions that are still read. Its files are
         written, but not synced to the disk."""
 
