@@ -153,11 +153,6 @@ class Memory:
         """Bytes of sub-windows that stay in memory; others lie on disk and are mapped."""
         return self.python // 2
 
-    @property
-    def answered(self) -> int:
-        """Bytes that the sub-windows of one grouping may have, so that windows can be answered from them."""
-        return self.python // ANSWERING
-
     def summary_share(self, number: int) -> int:
         """Bytes for each of so many summaries that have no MEMORY of their own.
 

@@ -106,8 +106,6 @@ def test_probing_is_comparing(case: tuple[Lookup, list[Event], list[Event], list
     )
     assert sorted(map(repr, got)) == sorted(map(repr, compared(lookup, events, rows)))
     assert events_found == sorted(events_found)
-    symbol = lookup.column("symbol")
-    assert given_.dictionary(symbol).to_pylist() == given_[symbol].to_list()
 
 
 ROWS = [dict.fromkeys(TRADES.types) | {"symbol": s, "price": p} for s, p in (("A", 1.0), ("B", math.nan), (None, 2.0))]

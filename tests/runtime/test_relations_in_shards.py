@@ -86,7 +86,7 @@ def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: 
     run = started(store, None, options, sharding=in_shards(tasks))
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
-    assert {name for name in TEXTS if run.placed(name) == "in 3 shards on executors"} == SHARDED
+    assert run.shards is not None and len(run.shards.standing) == 3 and set(run.shards.names) == SHARDED
     assert run.answers == sum(len(rows) for rows in answered(store).values())
     assert not any(done.loaded for done in tasks.done), "the same process finds its state in memory"
 
@@ -130,7 +130,7 @@ def test_a_first_step_with_little_to_do_stays_on_the_driver(tmp_path: Path) -> N
     run = started(store, tmp_path / "journal", sharding=in_shards(above=1000))
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
-    assert {run.placed(name) for name in TEXTS} == {"on the driver"}
+    assert run.shards is None
 
 
 def test_a_run_in_shards_stays_there(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_run_in_shards_stays_there(tmp_path: Path) -> None:
     while run.committed is None:
         source.deliver(run)
     again = started(store, tmp_path / "journal", sharding=in_shards(above=1000))
-    assert {name for name in TEXTS if again.placed(name) != "on the driver"} == SHARDED
+    assert again.shards is not None and set(again.shards.names) == SHARDED
     source.run(again)
     assert answered(store) == expected(batches_)
 
@@ -149,7 +149,7 @@ def test_a_relation_that_joins_late_goes_to_the_shards_too(tmp_path: Path) -> No
     store, source = Store(), Source(tmp_path, batches(3, number=30))
     run = RelationRun(("a", "b"), store, sharding=in_shards())
     check_one_that_enters_late(run, store, source)
-    assert run.placed("late") == "in 3 shards on executors"
+    assert run.shards is not None and "late" in run.shards.names
 
 
 def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:

@@ -115,9 +115,6 @@ def test_a_batch_played_again_sees_what_it_saw(spark: SparkSession, tmp_path: Pa
     third = store(spark, csv_table(path), journal)
     assert rows(third.current("close", 4)) == [("A", 3.0)]
     assert len(list(written.iterdir())) == 3
-    third.forget(before=4)
-    assert [label(f) for f in written.iterdir()] == ["000000000003"]
-    assert rows(third.current("close", 4)) == rows(third.current("close", 5)) == [("A", 3.0)]
 
 
 def test_a_table_that_disappears_keeps_its_rows(

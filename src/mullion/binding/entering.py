@@ -28,12 +28,6 @@ class Standing(Protocol):
     @property
     def after(self) -> int | None: ...
 
-    @property
-    def tag(self) -> str: ...
-
-    @property
-    def entered_after(self) -> int | None: ...
-
 
 class Entrance(NamedTuple):
     """What entering decides of a query; each is a field of `Relation`."""

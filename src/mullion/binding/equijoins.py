@@ -30,7 +30,7 @@ Member = tuple[int, Expr]
 
 
 def equi_join(layouts: Sequence[Layout], conditions: Sequence[Expr], scope: Scope) -> Layout:
-    """One relation of all parts, which hold different sources. `conditions` are settled, each over several parts."""
+    """One relation of all parts, which hold different sources. `conditions` are qualified, each over several parts."""
     if len(layouts) == 1:
         return layouts[0]
     return _Joining(list(layouts), conditions, scope).join()
@@ -81,8 +81,8 @@ class _Joining:
             else:
                 self._equate(*pair)
 
-    def parts(self, settled: Expr) -> set[int]:
-        return {self.part_of[source] for source in self.scope.sources_of(settled)}
+    def parts(self, qualified: Expr) -> set[int]:
+        return {self.part_of[source] for source in self.scope.sources_of(qualified)}
 
     def _pair(self, condition: Expr) -> tuple[Member, Member] | None:
         """The two sides of an equality between two parts."""

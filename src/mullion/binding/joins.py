@@ -92,11 +92,11 @@ class Parts:
         return seen
 
     def conditions(self, scope: Scope) -> list[Expr]:
-        """What inner joins ask, settled."""
+        """What inner joins ask, qualified."""
         return [scope.qualified(condition, seen) for condition, seen in self.inner]
 
     def optional(self, scope: Scope) -> dict[int, list[Expr]]:
-        """What LEFT JOINs ask, settled, by their tables."""
+        """What LEFT JOINs ask, qualified, by their tables."""
         return {
             number: [scope.qualified(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
             for number, (join, seen) in self.left.items()
@@ -106,7 +106,7 @@ class Parts:
 class Attaching:
     """Attaches tables to a source one by one, each as a lookup; `known` are the source and the tables that it has.
 
-    `conditions` are settled; those that lookups fulfil are taken out. `found` asks that inner joins find a row.
+    `conditions` are qualified; those that lookups fulfil are taken out. `found` asks that inner joins find a row.
     """
 
     def __init__(self, scope: Scope, parts: Parts, base: int, conditions: list[Expr]) -> None:

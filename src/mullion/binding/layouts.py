@@ -32,15 +32,15 @@ class Layout:
             return self.scope.plain(expr)
         return self.placed(self.scope.qualified(expr, range(len(self.scope.sources))))
 
-    def placed(self, settled: Expr) -> Expr:
-        """A settled expression over the node's columns."""
+    def placed(self, qualified: Expr) -> Expr:
+        """A qualified expression over the node's columns."""
 
         def change(node: Expr) -> Expr | None:
             if not isinstance(node, Column) or node.table is None:
                 return None
             return Column(self.columns[self.scope.numbers[node.table], node.name], place=node.place)
 
-        return rewrite(settled, change)
+        return rewrite(qualified, change)
 
     def has(self, name: str) -> bool:
         return self.scope.has(name)
@@ -48,11 +48,11 @@ class Layout:
     def column_names(self) -> list[str]:
         return self.scope.column_names()
 
-    def typed(self, settled: Expr) -> tuple[Expr, Type]:
-        return typed(self.placed(settled), self.node.types)
+    def typed(self, qualified: Expr) -> tuple[Expr, Type]:
+        return typed(self.placed(qualified), self.node.types)
 
-    def predicate(self, settled: Expr) -> Expr:
-        return predicate(self.placed(settled), self.node.types)
+    def predicate(self, qualified: Expr) -> Expr:
+        return predicate(self.placed(qualified), self.node.types)
 
     def filtered(self, predicates: Iterable[Expr]) -> Layout:
         """The rows for which all these are true, which are resolved and over the node's columns."""

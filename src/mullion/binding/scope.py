@@ -41,11 +41,11 @@ def called(source: Named | Derived) -> str:
 class Scope:
     """The sources of a FROM by their names and aliases.
 
-    Expressions are settled in two steps, since what a table's columns are called on events is known only when it is
-    known how its rows are found. A settled column is qualified by the number of its source, as #1; a plain column is
+    Expressions are bound in two steps, since what a table's columns are called on events is known only when it is
+    known how its rows are found. A qualified column has the number of its source before it, as #1; a plain column is
     called as on events.
 
-    A sub-query of EXISTS also sees the columns of the query around it, `outer`: settled, these are qualified as ^1.
+    A sub-query of EXISTS also sees the columns of the query around it, `outer`: qualified, these have ^1 before them.
     `alone` is for a FROM of one stream, whose unknown names are refused later, when the expression is resolved.
     """
 
@@ -86,9 +86,9 @@ class Scope:
         """The expression over the columns of events."""
         return self._columns(expr, None, lambda i, name, place: Column(self.prefixes[i] + name, place=place))
 
-    def sources_of(self, settled: Expr) -> set[int]:
-        """The sources that a settled expression needs, without those of the query around."""
-        tables = [node.table for node in walk(settled) if isinstance(node, Column) and node.table]
+    def sources_of(self, qualified: Expr) -> set[int]:
+        """The sources that a qualified expression needs, without those of the query around."""
+        tables = [node.table for node in walk(qualified) if isinstance(node, Column) and node.table]
         return {self.numbers[table] for table in tables if not table.startswith(OUTER)}
 
     def has(self, name: str) -> bool:

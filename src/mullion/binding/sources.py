@@ -168,8 +168,8 @@ def _existence(condition: Expr) -> tuple[Exists, bool] | None:
     return None
 
 
-def _looks_out(settled: Expr) -> bool:
-    return any(isinstance(n, Column) and n.table is not None and n.table.startswith(OUTER) for n in walk(settled))
+def _looks_out(qualified: Expr) -> bool:
+    return any(isinstance(n, Column) and n.table is not None and n.table.startswith(OUTER) for n in walk(qualified))
 
 
 def _sides(condition: Expr, scope: Scope) -> tuple[Expr, Expr]:

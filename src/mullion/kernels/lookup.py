@@ -165,14 +165,6 @@ class Attached(Mapping[str, Vector]):
         """The place of each event's row in `of_rows`."""
         return np.where(self.row < 0, self.prepared.length, self.row)
 
-    def dictionary(self, name: str) -> pa.DictionaryArray:
-        """A column as an Arrow dictionary over the table's distinct values, without touching a value per event."""
-        encoded = self.prepared.rows.column(name).combine_chunks().dictionary_encode()
-        own = np.append(np.asarray(encoded.indices.fill_null(-1), np.int32), np.int32(-1))
-        codes = own[self.row]
-        indices = pa.array(codes, mask=codes < 0)
-        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary)
-
     def __iter__(self) -> Iterator[str]:
         yield self.prepared.lookup.matched
         yield from self.prepared.rows.column_names

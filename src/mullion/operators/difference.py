@@ -40,9 +40,9 @@ from mullion.operators.kernels.difference import (
     LEFT_ENDS,
     LEFT_STARTS,
     RIGHT_CHANGES,
+    Events,
     LeftRows,
-    ValueEvents,
-    ValueRows,
+    Values,
     surplus,
 )
 from mullion.operators.kernels.stays import EarlyEnds, Stays
@@ -121,9 +121,9 @@ class DifferenceOperator(Operator):
         most = len(rows) + len(what)
         stays, early_ends = Stays.room(most), EarlyEnds.room(most)
         count, ended = surplus(
-            ValueRows(first, first_event, self._right_count[group]),
+            Values(first, first_event, self._right_count[group]),
             LeftRows(start, end, promised, since),
-            ValueEvents(events.time, events.kind, what),
+            Events(events.time, events.kind, what),
             self._before,
             stays,
             early_ends,

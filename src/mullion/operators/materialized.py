@@ -169,21 +169,6 @@ class MaterializedResult:
         """What the last two saved states name: a crash may go back to either."""
 
     @property
-    def key(self) -> str:
-        """The column by which rows are found fast."""
-        return self.relation.names[self._key]
-
-    @property
-    def now(self) -> int:
-        """Up to when it is known."""
-        return EVER_BEFORE if self._view is None else self._view.now
-
-    @property
-    def held(self) -> int:
-        """Rows in the index and in memory."""
-        return 0 if self._view is None else self._view.index.rows + len(self._view.waiting)
-
-    @property
     def files(self) -> set[str]:
         """The files of the index."""
         return set() if self._view is None else self._view.index.files
@@ -204,10 +189,6 @@ class MaterializedResult:
     def shown(self) -> KeptResult:
         """What there is now, for readers: it stays as it is."""
         return KeptResult(self.relation, self._items, self._key, self._view)
-
-    def read(self, now: int | None = None, key: str | None = None, value: Any = None) -> pa.Table:
-        """What is there at `now`: see `KeptResult.read`."""
-        return self.shown().read(now, key, value)
 
     def parts(self) -> Parts:
         """The state, for a restart: what waits in memory, and the names of the index's files."""

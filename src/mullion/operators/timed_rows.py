@@ -86,10 +86,6 @@ class TimedRows:
         """The same for what is no expression."""
         return {}
 
-    def at(self, instant: int) -> Mask:
-        """Which rows a periodic query sees at an instant."""
-        return (self.start < instant) & (instant <= self.end)
-
     @staticmethod
     def empty(schema: pa.Schema, width: int) -> TimedRows:
         nothing = np.zeros(0, np.int64)

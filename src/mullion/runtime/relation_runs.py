@@ -175,11 +175,6 @@ class RelationRuns:
         plans = [(name, plan) for run in self.over(stream) for name, plan in run.plans.items()]
         return tuple(name for name, plan in plans if stream in shed_probes(plan))
 
-    def placed(self, relation: Relation) -> str:
-        """Where a relation is computed, or will be as things are."""
-        run = self.runs.get((relation.streams, relation.tag))
-        return "on the driver" if run is None else run.placed(relation.name)
-
     def stand(self, stream: str) -> Standings:
         """How far those over a stream are."""
         return {run.name: run.journal.standing() for run in self.over(stream) if run.journal is not None}

@@ -63,10 +63,6 @@ class InShards:
         self._tables: dict[str, tuple[pa.Table, str]] = {}
 
     @property
-    def placed(self) -> str:
-        return f"in {len(self.standing)} shards on executors"
-
-    @property
     def names(self) -> list[str]:
         """The relations that are here."""
         return [relation.name for group in self.groups for relation in group.relations]

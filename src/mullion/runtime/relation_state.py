@@ -92,10 +92,6 @@ class RelationState(RunState):
         self.manifest: Mapping[str, Any] | None = None
         """The state of a run before this one, until the first relations are known."""
 
-    def placed(self, name: str) -> str:
-        """Where a relation is computed."""
-        return self.shards.placed if self.shards is not None and name in self.shards.names else "on the driver"
-
     def columns_needed(self, stream: str) -> set[str]:
         own = self.own.columns_needed(stream)
         return own if self.shards is None else own | self.shards.columns_needed(stream)

@@ -140,14 +140,6 @@ class TableStore:
 
     # Versions on the disk
 
-    def forget(self, before: int) -> None:
-        """Remove the versions that no batch from this one on can see."""
-        for versions in self._versions.values():
-            needed = max((version for version in versions if version <= before), default=before)
-            for version in [v for v in versions if v < needed]:
-                assert self._files is not None
-                self._files.path(versions.pop(version)).unlink(missing_ok=True)
-
     @property
     def files(self) -> list[str]:
         """The files that a commit has to name."""

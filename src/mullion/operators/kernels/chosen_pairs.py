@@ -22,7 +22,7 @@ from numba import njit
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
 from mullion.expressions.coding.hashes import mixed_with
 from mullion.expressions.readonly import frozen
-from mullion.operators.kernels.join import PORTION, PairBuffers, Pairs, Runs, Side, room_for, sides
+from mullion.operators.kernels.join import PORTION, Found, Pairs, Runs, Side, room_for, sides
 
 
 class Wanted(NamedTuple):
@@ -128,7 +128,7 @@ def _take(which: Array, number: Array, wanted: Wanted, taken: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: int, at: Array, out: PairBuffers) -> int:
+def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: int, at: Array, out: Found) -> int:
     """Fill the output, going on from the run and rows in `at`, which then tell where to go on."""
     count, room = 0, len(out.probe)
     run, p, k = at[0], at[1], at[2]

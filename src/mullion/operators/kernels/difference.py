@@ -23,7 +23,7 @@ LEFT_ENDS, RIGHT_CHANGES, LEFT_STARTS = 0, 1, 2
 """What may happen, in the order in which it counts when it happens at one time."""
 
 
-class ValueRows(NamedTuple):
+class Values(NamedTuple):
     """The values that a step works on: value g has the rows first_row[g] .. first_row[g + 1] of the left, oldest first,
     the events first_event[g] .. first_event[g + 1], and `right[g]` rows on the right before the step."""
 
@@ -42,7 +42,7 @@ class LeftRows(NamedTuple):
     """Since when the row is in the result, NEVER when it is not."""
 
 
-class ValueEvents(NamedTuple):
+class Events(NamedTuple):
     """What happens to the rows of a value, in the order of time."""
 
     time: Array
@@ -53,7 +53,7 @@ class ValueEvents(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def surplus(
-    values: ValueRows, rows: LeftRows, events: ValueEvents, before: int, stays: Stays, early_ends: EarlyEnds
+    values: Values, rows: LeftRows, events: Events, before: int, stays: Stays, early_ends: EarlyEnds
 ) -> tuple[int, int]:
     """What a step that goes on from the time `before` makes of the rows of some values.
 
