@@ -254,3 +254,54 @@ def test_without_shortage_nobody_is_warned(budget: str, tmp_path: Path) -> None:
         engine.end("t")
         assert not list(warnings({}, tmp_path, promising=engine.relations.promising))
         assert len(told(engine, "q")) == 27
+
+
+KEEPING = "".join(f"{STREAMS.format(name, 'nowhere')} KEEP 1000 ROWS;" for name in "st")
+ASKED = {
+    "join": ("s.v AS v, t.v AS w FROM s [RANGE 20 us], t [RANGE 9 us] WHERE s.k = t.k", "s.v, t.v"),
+    "slide": ("s.v AS v, t.v AS w FROM s [RANGE 20 us SLIDE 7 us], t [RANGE 9 us] WHERE s.k = t.k", "s.v, t.v"),
+    "three": (OF_THREE.format("").removeprefix("SELECT "), "s.v, t.v, u.v"),
+    "selection": ("s.v AS v FROM s [RANGE 9 us]", "s.v"),
+}
+
+
+@given(batches, st.sampled_from(tuple(ASKED)), st.sampled_from(("DESC", "ASC", "WEIGHTED")), st.integers(1, 20),
+       st.sampled_from(("ROWS", "EVENTS")))  # fmt: skip
+def test_a_question_has_the_budget_of_one_step(parts: list, kind: str, order: str, many: int, unit: str) -> None:
+    """Among the rows that are there now it chooses the most promising, as many as the budget has."""
+    asked, by = ASKED[kind]
+    with local_engine(KEEPING) as engine:
+        for number, part in enumerate(parts):
+            for name, events in zip("st", part, strict=True):
+                rows = enumerate(sorted((10 * number + at, key) for at, key in events))
+                engine.deliver(name, [{"ts": at, "k": k, "v": 100 * number + i} for i, (at, k) in rows], number)
+
+        def answer(preference: str) -> Counter[tuple[int, ...]]:
+            columns = engine.ask(f"SELECT {asked} {preference}").to_arrow().drop_columns(["window_start", "window_end"])
+            return Counter(zip(*columns.to_pydict().values(), strict=True))
+
+        whole = answer("")
+        found = answer(f"WITH PREFERENCE {order} {by} BUDGET {many} {unit}")
+        assert not found - whole
+        if unit == "ROWS" and kind != "three":
+            assert found.total() == min(many, whole.total())
+        if unit == "ROWS" and kind == "selection" and order == "DESC":
+            assert found == Counter(sorted(whole.elements(), reverse=True)[:many])
+        assert answer(f"WITH PREFERENCE {order} {by} BUDGET 100000 ROWS") == whole
+
+
+def test_a_question_for_aggregates_with_a_preference() -> None:
+    """Nine pairs, of which three are told: a bound, or an estimate that says how far it is off."""
+    join = "FROM s [RANGE 20 us], t [RANGE 20 us] WHERE s.k = t.k WITH PREFERENCE"
+    asked = {
+        "part": ("", "DESC 1 BUDGET 3"),
+        "whole": ("", "DESC 1 BUDGET 9"),
+        "sample": ("APPROX ", "WEIGHTED 1 BUDGET 3"),
+    }
+    with local_engine(KEEPING) as engine:
+        deliver(engine, 0, 10, [1, 1, 1])
+        questions = {name: f"SELECT {how}count(*) AS n {join} {by} ROWS" for name, (how, by) in asked.items()}
+        told = {name: engine.ask(text).to_arrow().to_pylist()[0] for name, text in questions.items()}
+    assert [told["part"][name] for name in ("n", "n_bound", "is_complete")] == [3, ">=", False]
+    assert [told["whole"][name] for name in ("n", "n_bound", "is_complete")] == [9, "=", True]
+    assert told["sample"]["n"] % 3 == 0 and "n_error" in told["sample"] and not told["sample"]["is_complete"]

@@ -1,7 +1,8 @@
 """A question over relations that is asked once: the result as it is now, at the time of the newest event.
 
 It is computed from the events that the streams keep, by the operators of standing queries in a network of its own. One
-that reads materialised queries is computed from their kept results in the same way, as if these were streams.
+that reads materialised queries is computed from their kept results in the same way, as if these were streams. It is one
+step: a PREFERENCE chooses among all that is there at the instant, with the budget of one step.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mullion.language.types import TIMESTAMP
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
+from mullion.operators.promising_network import promising_sets
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.operators.timed_rows import TimedRows
@@ -44,10 +46,20 @@ def answer_now(
     once = _at_one_instant(relation, now)
     assert once.stop is not None
     _begin_total(network, relation.root, once.stop)
+    for promises in promising_sets(working.operator for working in network.working.values()):
+        promises.before = once.stop - 1
+        events = {stream: _before(once.stop, own) for stream, own in events.items()}
     result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)
     result.apply(network.advance(events, now + 1)[relation.root])
     rows = result.answers(once.stop)
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)
+
+
+def _before(stop: int, events: Events) -> Events:
+    """Those that came before an instant: a budget is not spent on others."""
+    count = int(np.searchsorted(events.times, stop))
+    numbers = None if events.numbers is None else events.numbers[:count]
+    return replace(events, rows=events.rows.slice(0, count), times=events.times[:count], numbers=numbers)
 
 
 def _begin_total(network: Network, root: Node, instant: int) -> None:

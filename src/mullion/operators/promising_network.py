@@ -20,9 +20,14 @@ def promises_of(operator: Operator) -> PromisingSet | None:
     return operator.promises if isinstance(operator, PromisingJoinOperator | PromisingSelectionOperator) else None
 
 
+def promising_sets(operators: Iterable[Operator]) -> list[PromisingSet]:
+    """Those that some operators have."""
+    return [promises for operator in operators if (promises := promises_of(operator)) is not None]
+
+
 def share_time(time: AutoTime, operators: Iterable[Operator], now: int, first_times: Iterator[int]) -> None:
     """Let those with BUDGET AUTO share the time for which the events of a step came, of which these came first."""
-    own = [promises for operator in operators if (promises := promises_of(operator)) is not None and promises.is_auto]
+    own = [promises for promises in promising_sets(operators) if promises.is_auto]
     for promises in own:
         promises.time = time
     time.begin(len(own), now, min(first_times, default=None))

@@ -29,6 +29,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Promising
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Counts, Mask, Real
+from mullion.instants import FOREVER
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
@@ -70,7 +71,10 @@ class PromisingSelectionOperator(Operator):
         began = time.perf_counter()
         assert not len(inputs[0].retracted), "rows end when they promised to"
         budget = self.promises.begin(began, self.most_rows)
-        fresh = numbered(inputs[0].fresh, self.came)
+        fresh = inputs[0].fresh
+        if fresh.end.min(initial=FOREVER) <= self.promises.before:  # of a question, which is asked after they ended
+            fresh = fresh.take(fresh.end > self.promises.before)
+        fresh = numbered(fresh, self.came)
         self.came += len(fresh)
         like = None if self.like is None else self.like.insert(fresh)
         if not len(self.promises.agenda) and budget.fits(len(fresh), len(fresh)):

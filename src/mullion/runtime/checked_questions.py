@@ -94,7 +94,7 @@ class CheckedQuestion(ABC):
 
 
 def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
-    if query.approximate and not reads_shed_streams(query, catalog.streams):
+    if query.approximate and query.preference is None and not reads_shed_streams(query, catalog.streams):
         stream = catalog.stream(query.source.name if isinstance(query.source, Named) else "", query.place)
         if counts_events(query):
             return OfSummary(query, stream, catalog)
@@ -117,9 +117,6 @@ def _check_once(query: Query) -> None:
         if source.window is not None and source.window.at_most:
             hint = "leave its SLIDE out: it is answered now"
             raise NotSupported("SLIDE AT MOST in a question that is asked once", source.window.place, hint=hint)
-    if query.preference is not None:
-        hint = "a question is answered whole: leave it out, or let it stand: CREATE QUERY name AS ..."
-        raise NotSupported("WITH PREFERENCE in a question that is asked once", query.preference.place, hint=hint)
     output = query.output
     if output is not None and (output.kind != "rstream" or output.restore):
         written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
