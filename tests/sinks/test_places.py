@@ -86,7 +86,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from mullion.storage.lock import Lock
-Lock(Path(sys.argv[1]) / "lock", Path(sys.argv[1]), "the checkpoint").take()
+Lock(Path(sys.argv[1]) / "lock", Path(sys.argv[1]), "the checkpoint").acquire()
 child = __import__("subprocess").Popen(["sleep", "60"])
 print(child.pid, flush=True)
 time.sleep(60)

@@ -1,6 +1,6 @@
 """CREATE QUERY .. MATERIALIZED: the result of a standing query kept on disk, for one-time questions FROM it.
 
-    deltas --take--> waiting (in memory) --every interval--> LifetimeIndex (on disk) --read--> rows, by key or all
+    deltas --apply--> waiting (in memory) --every interval--> LifetimeIndex (on disk) --read--> rows, by key or all
 
 Rows of a join live for different times, so they are kept in a doubly partitioned index (golab 4). What comes between
 two updates of the index waits in memory, as the paper has it; a reader sees both.

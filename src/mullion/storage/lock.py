@@ -23,7 +23,7 @@ class InUse(MullionError):
 
 
 class Lock:
-    """Holds `file` from `take` to `release`, or until the process ends, however it ends.
+    """Holds `file` from `acquire` to `release`, or until the process ends, however it ends.
 
     The lock belongs to the open file: a second one in the same process is refused as well, and programs that this
     process starts do not get it, since Python's files are closed in them.
