@@ -80,3 +80,32 @@ def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [bound(text) for text in texts]
     assert len(selects._known) <= 3
     assert made == [bound(text) for text in texts]
+
+
+OWN_WINDOW = Stream("s", (("ts", TIMESTAMP), ("window", BIGINT), ("window_start", BIGINT), ("v", DOUBLE)), "ts")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT window, count(*) AS n FROM s [c] GROUP BY window",
+        "SELECT count(*) AS n FROM s [c] GROUP BY window_start",
+        "SELECT window_start AS a, count(*) AS n FROM s [c]",
+        "SELECT count(*) AS n FROM s [c] HAVING window_start > TIMESTAMP '2024-01-01'",
+        "SELECT window, v FROM s [c]",
+        "SELECT v FROM s [c] ORDER BY window_start",
+    ],
+)
+def test_a_column_that_is_called_as_the_window_is_not_taken_for_it(text: str) -> None:
+    with pytest.raises(CheckError, match="is the window, and a column as well"):
+        bound(text.replace("[c]", "[RANGE 10 s SLIDE 10 s]"), {"s": OWN_WINDOW})
+
+
+def test_such_a_column_is_written_with_its_stream() -> None:
+    window = "[RANGE 10 s SLIDE 10 s]"
+    grouped = bound(
+        f"SELECT s.window, max(window_start) AS m, window_end AS e FROM s {window} GROUP BY s.window", {"s": OWN_WINDOW}
+    )
+    assert grouped.names == ("window", "m", "e")
+    plain = bound(f"SELECT window_start AS a FROM s {window} ORDER BY s.window_start", {"s": OWN_WINDOW})
+    assert plain.names == ("a",) and len(plain.order_by) == 1

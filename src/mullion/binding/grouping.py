@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from mullion.aggregates import DISTINCT, INTERNAL, REGISTRY, Aggregate
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate, column_types
 from mullion.binding.decay import DECAY, decayed
-from mullion.binding.scope import OF_THE_ROWS
+from mullion.binding.scope import OF_THE_ROWS, check_means_window
 from mullion.errors import CheckError, NotSupported, closest
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.functions import NAMES
@@ -107,6 +107,7 @@ class GroupBinder:
                 return Column(node.name, place=node.place)
             if isinstance(node, Column):
                 if node.table is None and node.name.lower() in WINDOW_COLUMNS and self.bounds is not None:
+                    check_means_window(node, self.names.has)
                     return replace(node, name=node.name.lower())
                 self._unknown(node)
             return None

@@ -176,6 +176,14 @@ class Scope:
         return CheckError(f"unknown {what} '{column.table}'", column.place, hint=hint)
 
 
+def check_means_window(term: Expr, has: Callable[[str], bool]) -> None:
+    """Refuse a term that may be the window of the answer or a column: `has` tells whether a source has one."""
+    named = isinstance(term, Column) and term.table is None and term.name.lower() in ("window", *WINDOW_COLUMNS)
+    if isinstance(term, Column) and named and has(term.name):
+        hint = f"write its stream before it, as in s.{term.name}, for the column; every answer has its window anyway"
+        raise CheckError(f"'{term.name}' is the window, and a column as well", term.place, hint=hint)
+
+
 def _there_are(names: Collection[str]) -> str | None:
     """A hint for a name that is near none of them, unless there are too many to read."""
     return f"there is {', '.join(names)}" if 0 < len(names) <= 12 else None

@@ -23,7 +23,7 @@ from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
 from mullion.binding.joins import Attaching, Parts, check_no_window, known_relation
 from mullion.binding.layouts import Layout, refuse_what_spark_cannot_see, typed
-from mullion.binding.scope import OUTER, Columned, Scope
+from mullion.binding.scope import OUTER, Columned, Scope, check_means_window
 from mullion.binding.windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
@@ -115,6 +115,8 @@ def read(
     relations = [context.relation(source, clock) for source in parts.sources]
     alone = one_window and len(relations) == 1
     scope = Scope(parts.sources, relations, outer=outer, alone=alone, merged=parts.merged)
+    for term in (*query.window_terms, *(order.expr for order in query.order_by)):
+        check_means_window(term, scope.has)
     for source, relation in zip(parts.sources, relations, strict=True):
         check_no_window(source, relation)
     if alone and isinstance(relations[0], Stream):

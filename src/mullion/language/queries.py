@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from mullion.errors import NotSupported, ParseError
 from mullion.language import cql
@@ -138,7 +139,8 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
             break
     c.accept("all")
     written: list[Item | None] = [] if inner is None else [Item(inner.results, cql.VALUE, place=inner.item.place)]
-    written = written or _items(c)
+    window_terms: list[Column] = []
+    written = written or _items(c, window_terms)
     output = None if around is None else cql.closed(c, around)
     items = tuple(item for item in written if item is not None)
     if not items:
@@ -147,7 +149,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
         raise c.expected("',' or FROM", "from", "as")
     source = sources(c)
     where = expression(c) if c.accept("where") else None
-    group_by, source = _group_by(c, written, source)
+    group_by, source = _group_by(c, written, source, window_terms)
     having = expression(c) if c.accept("having") else None
     query = Query(
         items=items,
@@ -158,6 +160,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
         group_by=group_by,
         having=having,
         output=output,
+        window_terms=tuple(window_terms),
         place=c.since(start),
     )
     if inner is not None:
@@ -177,8 +180,8 @@ def _at_approx(c: Cursor) -> bool:
     return following.kind is not Kind.END
 
 
-def _items(c: Cursor) -> list[Item | None]:
-    """The items; None for a bare `window`, which every answer has anyway."""
+def _items(c: Cursor, window_terms: list[Column]) -> list[Item | None]:
+    """The items; None for a bare `window`, which every answer has anyway. Such terms are added to `window_terms`."""
     items: list[Item | None] = []
     while True:
         start = c.at
@@ -194,6 +197,7 @@ def _items(c: Cursor) -> list[Item | None]:
         if _is_window(expr, ("window",)):
             if name is not None:
                 raise ParseError("the window cannot be renamed", c.since(start), hint="select window_end AS ...")
+            window_terms.append(expr)
             items.append(None)
         else:
             items.append(Item(expr, name, place=c.since(start)))
@@ -212,12 +216,15 @@ def _star(c: Cursor) -> Column | None:
     return None
 
 
-def _is_window(expr: Expr, names: tuple[str, ...]) -> bool:
+def _is_window(expr: Expr, names: tuple[str, ...]) -> TypeGuard[Column]:
     return isinstance(expr, Column) and expr.table is None and expr.name.lower() in names
 
 
-def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tuple[Expr, ...], Source]:
-    """The terms without the window itself, and the source with the window that window(...) gave it.
+def _group_by(
+    c: Cursor, items: list[Item | None], source: Source, window_terms: list[Column]
+) -> tuple[tuple[Expr, ...], Source]:
+    """The terms without the window itself, which are added to `window_terms`, and the source with the window that
+    window(...) gave it.
 
     Grouping by the window and nothing else makes one group of what a window holds: where there is nothing, there is no
     group, as in Spark and Flink.
@@ -232,7 +239,9 @@ def _group_by(c: Cursor, items: list[Item | None], source: Source) -> tuple[tupl
         else:
             ordinal, item = _ordinal(c, items)
             term = item if ordinal else expression(c)
-            if term is not None and not _is_window(term, _WINDOW_COLUMNS):
+            if term is not None and _is_window(term, _WINDOW_COLUMNS):
+                window_terms.append(term)
+            elif term is not None:
                 terms.append(term)
         if not c.accept_symbol(","):
             return tuple(terms) or (Literal(True, BOOLEAN),), source
