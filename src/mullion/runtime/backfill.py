@@ -86,7 +86,7 @@ class PastEvents:
     newest: int | None = None
 
     def batches(self, up_to: int, since: int | None = None) -> Iterator[tuple[PastBatch, Stretch]]:
-        """Those up to a batch. Call `saw` after each. Nobody needs events before `since`."""
+        """Those up to a batch. Call `observe` after each. Nobody needs events before `since`."""
         if self.kept is not None:
             yield KeptBatch(self.stream, self.kept.read(since, up_to)), EVERYWHERE
             return

@@ -38,7 +38,7 @@ class Windows(NamedTuple):
     """Where windows are not told apart by their ends."""
 
 
-class Found(Protocol):
+class WindowGroups(Protocol):
     """Pairs of a window and a group that has something in it, by window; or windows, where nothing is grouped by."""
 
     pairs: Pairs
@@ -62,7 +62,7 @@ class Found(Protocol):
 class AnswerTable:
     """The answers of one template in the making."""
 
-    def __init__(self, template: AnswerTemplate, keys: int, windows: Windows, found: Found) -> None:
+    def __init__(self, template: AnswerTemplate, keys: int, windows: Windows, found: WindowGroups) -> None:
         self._template, self._keys, self._windows, self._found = template, keys, windows, found
         self._columns: dict[str, Vector] = {}
 
@@ -88,7 +88,7 @@ class AnswerTable:
             ranks.append(self._found.group_ranks())
         self._keep(order_within(ranks, bounds_of(self._found.pairs.which), template.limit))
 
-    def made(self, *, arranged: bool) -> tuple[Index, Index, pa.Table]:
+    def finished(self, *, arranged: bool) -> tuple[Index, Index, pa.Table]:
         """The queries, where the answers of each begin, the last one's end, and the answers. Without `arranged`, the
         columns that ORDER BY needs stay."""
         template = self._template

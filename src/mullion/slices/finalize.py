@@ -27,13 +27,13 @@ from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
-from mullion.slices.answer_table import AnswerTable, Found, Windows
+from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
 from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
-from mullion.slices.found import found_pairs, found_windows
+from mullion.slices.ranged_groups import ranged_groups, ungrouped_windows
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
-from mullion.slices.sweep import FoundSwept, Sweep, can_sweep
+from mullion.slices.sweep import Sweep, SweptGroups, can_sweep
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
@@ -160,21 +160,21 @@ class _RowsOfSlots:
         """How many groups have a row in each window."""
         return self.sequence.count_pairs(self.sequence.segments(*self.asked(due, windows)))
 
-    def found(self, due: Due, windows: Index, count: Index) -> Found:
+    def found(self, due: Due, windows: Index, count: Index) -> WindowGroups:
         """What these groups have in each window."""
-        return found_pairs(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
+        return ranged_groups(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
 
     def swept(
         self, template: AnswerTemplate, due: Due, windows: Index, over: set[str]
-    ) -> Iterator[tuple[Index, Found]]:
+    ) -> Iterator[tuple[Index, WindowGroups]]:
         """Some windows at a time, and what groups have in each of them."""
         sweeping = self.sweep.over(template, self.sweep.segments(*self.asked(due, windows)), MOST_SWEPT)
         skipped = np.zeros(len(windows), np.bool_)
         while not sweeping.is_over:
             if over:
                 skipped = ~_is_allowed(windows, self.grouping, due, over)
-            sweeping.go_on(skipped)
-            yield windows[sweeping.windows], FoundSwept(self.sweep, self.grouping, sweeping, self.counted)
+            sweeping.advance(skipped)
+            yield windows[sweeping.windows], SweptGroups(self.sweep, self.grouping, sweeping, self.counted)
 
     def operations(self) -> int:
         made = self.__dict__
@@ -188,7 +188,7 @@ def make_answers(
     template: AnswerTemplate,
     due: Due,
     windows: Index,
-    found: Found,
+    found: WindowGroups,
     work: Work,
     *,
     arranged: bool = True,
@@ -205,7 +205,7 @@ def make_answers(
         name = grouping.queries[at].name
         work.bad[name] = work.bad.get(name, 0) + int(times)
     table.choose()
-    queries, bounds, answers = table.made(arranged=arranged)
+    queries, bounds, answers = table.finished(arranged=arranged)
     return Answers(tuple(grouping.queries[query].name for query in queries), bounds.tolist(), answers)
 
 
@@ -215,13 +215,13 @@ def _closes(due: Due) -> Times:
 
 def _found_in_turns(
     own: _RowsOfSlots, template: AnswerTemplate, due: Due, windows: Index, work: Work
-) -> Iterator[tuple[Index, Found]]:
+) -> Iterator[tuple[Index, WindowGroups]]:
     """Windows by query and end with what is found in them, in parts whose pairs are not too many."""
     grouping = own.grouping
     if not grouping.keys:
         windows = _allowed(windows, grouping, due, work.over)
         slot = grouping.slot_of[due.query[windows]]
-        yield windows, found_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
+        yield windows, ungrouped_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
         return
     if own.is_swept(template, due.query[windows]):
         yield from own.swept(template, due, windows, work.over)

@@ -146,7 +146,7 @@ class KeptWindows:
             groups |= self._slide(entries, grouping, kind, due, windows, work)
         for template, windows in due_by_shape(grouping, due, np.arange(len(due))):
             windows = windows[[grouping.queries[query].name not in work.over for query in due.query[windows]]]
-            found = FoundGroups(grouping, [groups[window] for window in windows.tolist()])
+            found = SlidGroups(grouping, [groups[window] for window in windows.tolist()])
             made = make_answers(grouping, template, due, windows, found, work)
             if made is not None:
                 yield made
@@ -201,8 +201,8 @@ def _can_slide(grouping: Grouping, due: Due) -> bool:
     )
 
 
-class FoundGroups:
-    """What windows hold, group by group: an `answer_table.Found`."""
+class SlidGroups:
+    """What windows hold, group by group: an `answer_table.WindowGroups`."""
 
     def __init__(self, grouping: Grouping, groups: Sequence[GroupStates]) -> None:
         self._grouping, self._groups = grouping, groups

@@ -235,7 +235,7 @@ class Sweeping:
     def is_over(self) -> bool:
         return self.windows.stop == len(self._asked.start)
 
-    def go_on(self, skipped: Mask) -> None:
+    def advance(self, skipped: Mask) -> None:
         """To the next windows, but for those that are skipped."""
         first = self.windows.stop
         asked = self._sweep.course, self._asked, skipped.view(np.uint8)
@@ -274,9 +274,9 @@ class Sweeping:
         return partial.finish((found,), stored)
 
 
-class FoundSwept:
-    """Pairs of a window and a line that has a row in it: an `answer_table.Found`. To be asked before its sweeping goes
-    on."""
+class SweptGroups:
+    """Pairs of a window and a line that has a row in it: an `answer_table.WindowGroups`. To be asked before its
+    sweeping goes on."""
 
     def __init__(
         self, sweep: Sweep, grouping: Grouping, sweeping: Sweeping, counted: Mapping[str, CountedRows]

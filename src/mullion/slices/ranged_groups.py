@@ -18,8 +18,8 @@ from mullion.slices.sequence import RowSequence
 from mullion.slices.value_counts import Counted
 
 
-class FoundRows:
-    """Pairs of a window and a line, and the range of rows of each: an `answer_table.Found`."""
+class RangedGroups:
+    """Pairs of a window and a line, and the range of rows of each: an `answer_table.WindowGroups`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class FoundRows:
         return self._counted[name]
 
 
-class FoundWindows(FoundRows):
+class UngroupedWindows(RangedGroups):
     """Windows of queries that group by nothing, whether there is anything in them or not."""
 
     def _values(self, name: str) -> Counted:
@@ -86,11 +86,13 @@ class FoundWindows(FoundRows):
         return self._counted[name]
 
 
-def found_pairs(sequence: RowSequence, grouping: Grouping, asked: Segments, count: Index) -> FoundRows:
+def ranged_groups(sequence: RowSequence, grouping: Grouping, asked: Segments, count: Index) -> RangedGroups:
     ranges = sequence.find_pairs(asked, count)
-    return FoundRows(sequence, grouping, asked.start, asked.end, Pairs(count), *ranges)
+    return RangedGroups(sequence, grouping, asked.start, asked.end, Pairs(count), *ranges)
 
 
-def found_windows(sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index) -> FoundWindows:
+def ungrouped_windows(
+    sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index
+) -> UngroupedWindows:
     low, high = sequence.ranges(start, end, slot)
-    return FoundWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
+    return UngroupedWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
