@@ -103,7 +103,7 @@ class AggregatedOperator(Operator):
             return None
         return Punctuated.of(self.node.input, [expr for expr, _ in self.node.keys])
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:
         if self._ending is None or self._ending.stream not in ended:
             return
         closed, keys = self.closed[self._ending.stream], self._ending.chosen(self.node.keys)

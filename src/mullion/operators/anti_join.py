@@ -178,7 +178,7 @@ class AntiJoinOperator(Operator):
 
     # Keys that are over
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:
         for own in self._ending:
             if own is not None and own.stream in ended:
                 order = own.in_order_of(self._key_exprs)
@@ -201,7 +201,7 @@ class AntiJoinOperator(Operator):
         self._left.ended(rows[stays])
         has_left = np.zeros(len(codes), np.bool_)
         has_left[at[~stays]] = True
-        self._right.let_go(codes[(present > NEVER) & ~has_left & (of_left >= present)])
+        self._right.purge(codes[(present > NEVER) & ~has_left & (of_left >= present)])
 
     def _over_until(self, own: Punctuated | None, codes: Codes) -> Times:
         """Until when keys are over on a side; NEVER where they are not."""

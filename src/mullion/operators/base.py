@@ -55,7 +55,7 @@ class Operator(ABC):
     closed: Mapping[str, ClosedKeys] = {}
     """The keys of streams that were over when the step began: the network sets it."""
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:  # noqa: B027
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:  # noqa: B027
         """Keys of streams have become over: let go of what only rows of these keys could have met or changed."""
 
     @property

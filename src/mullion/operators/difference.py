@@ -172,7 +172,7 @@ class DifferenceOperator(Operator):
 
     # Keys that are over
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:
         """Let go of rows that stay as they are until they end: the other side has none that are equal and gets none;
         or neither side gets any, and none of both ends."""
         if not any(own is not None and own.stream in ended for own in self._ending):

@@ -54,11 +54,11 @@ class DistinctOperator(Operator):
         self._ending = ending
         self._key = key_function([] if ending is None else ending.chosen(columns), node.types)
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:
         if self._ending is not None and self._ending.stream in ended:
             assert isinstance(self.form, DeltaStar)
             closed = self.closed[self._ending.stream]
-            self.form.let_go(lambda rows: closed.until(self._key(rows)))
+            self.form.purge(lambda rows: closed.until(self._key(rows)))
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
@@ -149,7 +149,7 @@ class DeltaStar(Form):
         self.values.forget(over[:ended])
         return Delta(results, Retractions.none(self.width), now)
 
-    def let_go(self, over_until: Callable[[pa.Table], Times]) -> None:
+    def purge(self, over_until: Callable[[pa.Table], Times]) -> None:
         """Forget the results that no row follows: none is there, and until they end none comes."""
         known = self.values.known()
         known = known[self._outlook.youngest_end[known] == NEVER]

@@ -41,7 +41,7 @@ from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
-from mullion.operators.punctuated import Punctuated, let_go
+from mullion.operators.punctuated import Punctuated, purge
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore
 from mullion.operators.share import Share
@@ -160,14 +160,14 @@ class JoinOperator(Operator):
             lasting = KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))
             self.stores[i].add(fresh if len(rows) == len(fresh) else lasting)
 
-    def let_go(self, ended: Mapping[str, pa.Table]) -> None:
+    def purge(self, ended: Mapping[str, pa.Table]) -> None:
         for i, store in enumerate(self.stores):
             streams = {own.stream: own for j, own in enumerate(self._ending) if j != i and own is not None}
             for stream in ended.keys() & streams.keys() if self._lets_go(i) else ():
                 order = streams[stream].in_order_of(self.node.keys[0])
                 assert order is not None
                 over = [ended[stream].column(name) for name in order]
-                let_go(store, _keys_in(over), self._over_until(i, over, _keys_in))
+                purge(store, _keys_in(over), self._over_until(i, over, _keys_in))
 
     def _within_limit(self, results: list[TimedRows], views: list[tuple[int, ...]]) -> list[TimedRows]:
         """The results, if they are not too many. Otherwise the views with the longest windows are given up, one after

@@ -58,7 +58,7 @@ class KeyPresence:
         self._make_room(codes)
         return self._until[codes]
 
-    def let_go(self, codes: Codes) -> None:
+    def purge(self, codes: Codes) -> None:
         """Forget that some codes are present: nobody asks about them any more."""
         if len(codes):
             self._until[codes] = NEVER

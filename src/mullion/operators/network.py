@@ -216,7 +216,7 @@ class Network:
             closed.expire(now)
         ended = {stream: keys for stream, keys in ended.items() if len(keys)}
         for working in self.working.values() if ended else ():
-            working.operator.let_go(ended)
+            working.operator.purge(ended)
 
     def _advanced(self, node: Node, operator: Operator, inputs: Sequence[Delta], now: int) -> Delta:
         try:

@@ -62,7 +62,7 @@ class Punctuated:
         return [names[place] for place in range(len(keys))] if len(names) == len(keys) else None
 
 
-def let_go(store: RowStore, keys: Keys, until: Times) -> None:
+def purge(store: RowStore, keys: Keys, until: Times) -> None:
     """Drop the rows of some keys that would leave a store before their keys are used again."""
     order = np.argsort(keys.codes, kind="stable")
     until = until[order]
