@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import any_relation
 from any_window import KINDS, TICKS, ticks, windows_of
 from by_slices import bind
+from mullion.algebra.streams import Stream
 from mullion.language.limits import FIRST_TIME, LAST_TIME
-from mullion.language.parse import parse_query
+from mullion.language.parse import parse_join_memory, parse_query
 from mullion.planner.rules import make_plan
 from mullion.slices.inputs import kernel_columns
 from mullion.testing import STEPS
@@ -35,6 +36,8 @@ SYNOPSES = {
 KEYS = "SUMMARY keys_{0} ON {0}(k) WITH GRANULARITY 4 us AND COLLAPSE (2, 3) MEMORY '{1} B'"
 """Where relations prefer some rows, what they may keep of them."""
 LITTLE, MUCH = 500, 1 << 30
+LIMITS = [f"{rows} ROWS SHED {first} MARK EXACT" for rows in (1, 2, 4) for first in ("OLDEST", "RAREST")]
+LIMITED = st.fixed_dictionaries({}, optional=dict.fromkeys(any_relation.STREAMS, st.sampled_from(LIMITS)))
 ENDINGS = {
     "trades": endings("flag", (True,), (("symbol",), ("symbol", "volume"))),
     **{name: endings(value, (1.0, 2.0, 0.25)) for name, value in any_relation.VALUE.items()},
@@ -52,6 +55,8 @@ class OneRun:
     """Heartbeats at its end, by stream."""
     said: bool = False
     """Whether they are told to the engine, or requested in the checkpoint before it starts."""
+    over: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """A key that is over at its end, by stream, said or requested likewise."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,15 @@ class Trial:
     """Which events end the keys of streams, where any do."""
     memory: int | None = None
     """MEMORY of summaries on the keys of relations; None where there are none."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """MEMORY of streams: what joins may keep of them."""
+    idle: bool = False
+    """Whether streams say IDLE AFTER, which changes nothing in runs that have an end."""
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        limits = {name: parse_join_memory(text) for name, text in self.limits.items()}
+        return {name: replace(stream, memory=limits.get(name)) for name, stream in STREAMS.items()}
 
     def may_miss_rows(self, name: str) -> bool:
         """Whether a query tells a part of its answer, since there is too little memory."""
@@ -136,15 +150,17 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     texts = {
         f"q{i}": draw(plain).replace("CREATE QUERY q", f"CREATE QUERY q{i}", 1) for i in range(draw(st.integers(0, 3)))
     }
-    related = any_relation.relations(origin=origin)
+    expiry = draw(st.sampled_from(("upa", "upa", "nt", "direct")))
+    limits = {} if expiry == "nt" else draw(st.just({}) | st.just({}) | LIMITED)
+    style = st.builds(any_relation.Style, st.builds(Random, st.integers(0, 2**32 - 1)), st.sampled_from((None, 3)))
+    related = style.map(any_relation.bounded) if limits else any_relation.relations(origin=origin)
     for i in range(draw(st.integers(0 if texts else 1, 2))):
         text = draw(related)
         named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
         named = named if named != text else f"CREATE QUERY r{i} AS {text}"
         texts[f"r{i}"] = named.replace(" AS ", " BACKFILL AS ", 1) if draw(st.booleans()) else named
-    if draw(st.sampled_from((False, False, True))):
-        style = any_relation.Style(Random(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from((None, 3))))
-        texts["r2"] = f"CREATE QUERY r2 AS {any_relation.promising(style)}"
+    if not limits and draw(st.sampled_from((False, False, True))):
+        texts["r2"] = f"CREATE QUERY r2 AS {any_relation.promising(draw(style))}"
     events: dict[str, list[Event]] = {
         "trades": draw(ticks(setting, most=25)),
         **draw(any_relation.events(origin=origin)),
@@ -158,13 +174,16 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         for name, own in times.items()
     }
     beats = st.fixed_dictionaries({}, optional=reach) | st.just({})
+    ending = draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({}))
+    known = {name: keys_of(own, events[name]) for name, own in ending.items()}
+    over = st.fixed_dictionaries({}, optional={name: st.sampled_from(keys) for name, keys in known.items() if keys})
     runs = []
     left = {name: len(some) for name, some in files.items()}
     kills = st.sampled_from((None, None, None, *((step, at) for step in STEPS for at in (1, 2))))
     while any(left.values()):
         new = {name: draw(st.integers(0, min(number, 3))) for name, number in left.items()}
         left = {name: number - new[name] for name, number in left.items()}
-        runs.append(OneRun(new, draw(kills), draw(beats), draw(st.booleans())))
+        runs.append(OneRun(new, draw(kills), draw(beats), draw(st.booleans()), draw(over)))
         if len(runs) == 6:
             runs[-1] = replace(runs[-1], files={name: new[name] + number for name, number in left.items()})
             break
@@ -190,14 +209,22 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         draw(any_relation.table_rows()),
         runs,
         draw(st.sampled_from(("auto", "auto", "off"))),
-        draw(st.sampled_from(("upa", "upa", "nt", "direct"))),
+        expiry,
         draw(st.sampled_from((1, 2, 10))),
         draw(st.sampled_from((False, False, True))),
         draw(asked_once(setting, windows, [text for name, text in texts.items() if name < "q3"], len(runs))),
         draw(st.booleans()),
-        draw(st.fixed_dictionaries({}, optional=ENDINGS) | st.just({})),
+        ending,
         draw(st.sampled_from((LITTLE, MUCH))) if any("PREFERENCE" in text for text in texts.values()) else None,
+        limits,
+        draw(st.booleans()),
     )
+
+
+def keys_of(ending: Ending, events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """The keys of some events that may be over."""
+    keys = dict.fromkeys(tuple(event[name] for name in ending.keys) for event in events)
+    return [key for key in keys if None not in key]
 
 
 def may_join(text: str) -> bool:

@@ -24,7 +24,7 @@ from mullion.engine import Engine
 from mullion.expressions.vector import Vector
 from mullion.service.steering import EPOCH
 from mullion.storage.manifest import stream_folder
-from mullion.storage.requests import request_advance
+from mullion.storage.requests import request_advance, request_punctuation
 from mullion.testing import Crash, crash_at
 from seam_oracle import Oracle
 from seam_trials import KEYS, STREAMS, SYNOPSES, OneRun, Trial
@@ -44,6 +44,8 @@ def script(trial: Trial, base: Path, run: int) -> str:
             f"CREATE STREAM {name} ({columns}) USING parquet OPTIONS ({options}) "
             f"TIMESTAMP BY ts LATENESS '{trial.lateness[name]} us'{keep}"
             f"{f' PUNCTUATE {trial.endings[name].clause}' if name in trial.endings else ''}"
+            f"{f' MEMORY {trial.limits[name]}' if name in trial.limits else ''}"
+            f"{' IDLE AFTER 1 ms' if trial.idle else ''}"
         )
     columns = ", ".join(f"{column} {type_}" for column, type_ in any_relation.NAMED.columns)
     made.append(f"CREATE TABLE named ({columns}) USING parquet OPTIONS (path '{base / 'named.parquet'}')")
@@ -71,9 +73,10 @@ def play(trial: Trial, base: Path) -> None:
         asked = oracle.asks(number)
         for name in asked:
             oracle.reads(name, written[name])
+        over = {name: key for name, key in run.over.items() if name in asked and oracle.ends(name, key, run.beats)}
         beats = {name: time for name, time in run.beats.items() if name in asked and oracle.beat(name, time)}
         if asked:
-            _run(trial, base, number, replace(run, beats=beats), oracle, close=close)
+            _run(trial, base, number, replace(run, beats=beats, over=over), oracle, close=close)
     with _engine(trial, base) as engine:
         engine.execute(script(trial, base, len(trial.runs)))
         for name in trial.texts:
@@ -95,12 +98,16 @@ def _run(trial: Trial, base: Path, number: int, run: OneRun, oracle: Oracle, *, 
     said = run.said and not close
     for name, time in {} if said else run.beats.items():
         request_advance(base / "checkpoint" / stream_folder(name), time)
+    for name, key in {} if said else run.over.items():
+        request_punctuation(base / "checkpoint" / stream_folder(name), list(map(str, key)))
     for crash in ([crash_at(*run.kill)] if run.kill else []) + [nullcontext()]:
         with _engine(trial, base) as engine:
             engine.execute(script(trial, base, number))
             try:
                 with crash:
                     engine.run(close=close)
+                    for name, key in run.over.items() if said else ():
+                        engine.punctuate(name, key)
                     for name, time in run.beats.items() if said else ():
                         _advance(engine, name, time)
             except Crash:

@@ -98,8 +98,11 @@ def say(base: Path, *key: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def run(base: Path, *, crash: tuple[str, int] | None = None, close: bool = False) -> dict[str, list[tuple[Any, ...]]]:
-    with engine_without_spark(checkpoint=base / "state", out=base / "out") as engine:
+def run(
+    base: Path, *, crash: tuple[str, int] | None = None, close: bool = False, sharded: bool = False
+) -> dict[str, list[tuple[Any, ...]]]:
+    above = 0 if sharded else 200_000
+    with engine_without_spark(checkpoint=base / "state", out=base / "out", shard_above=above) as engine:
         engine.execute(script(base))
         with crash_at(*crash) if crash else nullcontext():
             engine.run(close=close)
@@ -148,8 +151,11 @@ events = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2), st.booleans())
     | st.tuples(
         st.sampled_from(("before commit", "after commit", "before head", "before operators")), st.integers(1, 6)
     ),
+    sharded=st.booleans(),
 )
-def test_seams_and_kills_change_nothing(orders: Any, payments: Any, keys: list[int | None], kill: Any) -> None:
+def test_seams_and_kills_change_nothing(
+    orders: Any, payments: Any, keys: list[int | None], kill: Any, sharded: bool
+) -> None:
     """Three runs over a growing directory, with a key said to be over after the first and the second."""
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
@@ -175,8 +181,8 @@ def test_seams_and_kills_change_nothing(orders: Any, payments: Any, keys: list[i
                         over.add((key, newest))
             if kill and number == 1:
                 with suppress(Crash):
-                    run(base, crash=kill)
-            told = run(base, close=number == 2)
+                    run(base, crash=kill, sharded=sharded)
+            told = run(base, close=number == 2, sharded=sharded)
             if number < 2 and keys[number] is not None:
                 assert say(base, str(keys[number]))[0] == 0
         counts: dict[tuple[int, int], int] = {}
