@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -82,26 +81,36 @@ class BoundedJoinOperator(JoinOperator):
 
     def _make_room(self, now: int) -> None:
         """Let rows go of inputs that have more than they may at an instant. Which ones is known before any goes."""
-        for store in self.stores:
-            store.keep(lambda rows: rows.end > now, exactly=True)
-        full = [i for i, most in enumerate(self.bounded.most) if most is not None and self.stores[i].held > most]
-        going = [(i, *self._first_to_go(i)) for i in full]
-        for i, ids, until in going:
-            self.let_go_rows[i] += len(ids)
-            self.stores[i].keep(partial(_are_others, ids), exactly=True)
-            self.missing = Missing.union([self.missing, Missing(np.array([now + 1]), np.array([until]))])
+        if any(self.bounded.rarest):
+            for store in self.stores:
+                store.keep(lambda rows: rows.end > now, exactly=True)
+        chosen = [
+            (i, self._going(i, most, now))
+            for i, most in enumerate(self.bounded.most)
+            if most is not None and self.stores[i].held > most
+        ]
+        for i, going in chosen:
+            if len(going.ends):
+                self.let_go_rows[i] += len(going.ends)
+                self.stores[i].keep(going.others, exactly=True)
+                missing = Missing(np.array([now + 1]), np.array([int(going.ends.max())]))
+                self.missing = Missing.union([self.missing, missing])
 
-    def _first_to_go(self, i: int) -> tuple[Ids, int]:
-        """The rows of an input that go, by their ids, and when the last of them would have ended."""
+    def _going(self, i: int, most: int, now: int) -> _Going:
+        """The rows of an input that go. Those that came first are those that end first, and they have the least ids."""
         windows, others = self.stores[i].windows, [other for j, other in enumerate(self.stores) if j != i]
         ids = np.concatenate([window.ids[:, 0] for window in windows])
-        start = np.concatenate([window.start for window in windows])
         end = np.concatenate([window.end for window in windows])
-        partners = np.zeros(len(ids), np.int64)
-        if self.bounded.rarest[i]:
-            partners = np.concatenate([prod(same_key(window, other) for other in others) for window in windows])
-        going = np.lexsort((ids, start, end, partners))[: len(ids) - self.bounded.stays(i)]
-        return ids[going], int(end[going].max())
+        alive = int(np.count_nonzero(end > now))
+        if alive <= most:
+            return _Going(ids[:0], end[:0])
+        stays = self.bounded.stays(i)
+        if not self.bounded.rarest[i]:
+            first = int(np.partition(ids, len(ids) - stays)[len(ids) - stays])
+            return _Going(ids[:0], end[(ids < first) & (end > now)], first)
+        partners = np.concatenate([prod(same_key(window, other) for other in others) for window in windows])
+        going = np.lexsort((ids, partners))[: len(ids) - stays]
+        return _Going(np.sort(ids[going]), end[going])
 
     def _lets_go(self, i: int) -> bool:
         """Rows of keys that are over stay: when that is heard of depends on steps."""
@@ -129,9 +138,27 @@ def bounded(node: Bounded, inputs: Sequence[Operator], construction: Constructio
     return BoundedJoinOperator(node, inputs, construction)
 
 
-def _are_others(ids: Ids, rows: TimedRows) -> Mask:
-    """Which rows have none of these ids."""
-    return np.asarray(~np.isin(rows.ids[:, 0], ids), np.bool_)
+LOOKED_AT = 4
+"""One of so many parts of a window is looked at beyond the room in it, to see where it becomes full."""
+
+
+@dataclass(frozen=True)
+class _Going:
+    """Rows that go: those of some ids, in order, and those before one."""
+
+    ids: Ids
+    ends: Times
+    """When they would have ended."""
+    before: int = 0
+
+    def others(self, rows: TimedRows) -> Mask:
+        """Which rows stay."""
+        own = rows.ids[:, 0]
+        stays: Mask = own >= self.before
+        if len(self.ids):
+            at = np.minimum(np.searchsorted(self.ids, own), len(self.ids) - 1)
+            stays &= self.ids[at] != own
+        return stays
 
 
 @dataclass
@@ -155,16 +182,19 @@ class _Coming:
         return len(self.delta.fresh) - self.at
 
     def full(self, store: RowStore, most: int) -> int | None:
-        """The first instant at which there are more than so many rows, with those that are kept. It looks at so many
-        rows at the most, and gives the last instant of these where there is none before; None where no more come."""
+        """The first instant at which there are more than so many rows, with those that are kept. It looks no further
+        than about a quarter of them beyond the room that there is, and gives the last instant there where none is full
+        before; None where no more come."""
         start, end = self._lives(store)
-        some = start[: most + 1]
+        held = store.held
+        some = start[: max(most - held, 0) + most // LOOKED_AT + 1]
         if not len(some):
             return None
-        kept = np.sort(np.concatenate([np.zeros(0, np.int64), *(window.end for window in store.windows)]))
+        kept = np.concatenate([np.zeros(0, np.int64), *(window.end for window in store.windows)])
+        leaving = np.sort(kept[kept <= some[-1]])
         came = np.searchsorted(start, some, "right")
-        ended = np.searchsorted(end, some, "right") + np.searchsorted(kept, some, "right")
-        full = np.flatnonzero(len(kept) + came - ended > most)
+        ended = np.searchsorted(end, some, "right") + np.searchsorted(leaving, some, "right")
+        full = np.flatnonzero(held + came - ended > most)
         if len(full):
             return int(some[full[0]])
         return int(some[-1]) if len(some) < len(start) else None
