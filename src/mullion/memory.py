@@ -33,7 +33,8 @@ WORKING = 8
 LEAST_AT_ONCE, AT_ONCE = 20_000, 1_000_000
 """Rows that the kernel takes at once. Fewer cost more in calls than they save; more are no faster."""
 PARTIAL, COLLECTED = 48, 10
-"""Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take."""
+"""Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take. With twice as
+much 256 varied queries took two batches and not three, no less processor time, and 0.7 GB more."""
 SUMMARIES = 8
 """All summaries without MEMORY of their own may take such a part of Python's share together."""
 ANSWERING = 3

@@ -41,6 +41,8 @@ CLASSES_A_DOUBLING = 3
 
 LEAST_TELLING = 10
 """Groups that must be frequent in a sample for others to be judged by them."""
+FEW_BITS = 32
+"""Predicates whose truths have room in a number beside the group."""
 FAR = 8
 """How many times longer than the time of nearly all events that of all may be, and still count."""
 
@@ -147,6 +149,18 @@ class Sampled:
         cells: Floats = np.minimum(slices * present, events * selected / sampled)
         return cells
 
+    def fragments(self, predicates: Sequence[Expr], *, with_groups: bool) -> npt.NDArray[np.int64]:
+        """The events of the sample in each fragment, or in each pair of a fragment and a group."""
+        truths = self.truths_of(predicates)
+        selected = truths.any(axis=1)
+        codes = _words(truths[selected])
+        if with_groups:
+            if len(predicates) > FEW_BITS:
+                _, codes = np.unique(codes, return_inverse=True)
+            codes = codes.astype(np.int64) * (int(self.groups.max(initial=0)) + 1) + self.groups[selected]
+        counts: npt.NDArray[np.int64] = np.unique(codes, return_counts=True)[1]
+        return counts
+
     def truths_of(self, predicates: Sequence[Expr]) -> Truths:
         return self.truths[:, [self.columns[predicate] for predicate in predicates]]
 
@@ -176,6 +190,10 @@ class Statistics:
     selections: Mapping[str, Sampled] = field(default_factory=dict, repr=False, compare=False)
     busy: int | None = None
     """The event time that nearly all events of the sample lie in, in microseconds."""
+    _fragments: dict[tuple[str, tuple[Expr, ...], bool], Groups] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Those that were asked for."""
 
     @property
     def span(self) -> int | None:
@@ -209,13 +227,11 @@ class Statistics:
         sample = self.selections.get(grouping)
         if sample is None or not predicates or any(predicate not in sample.columns for predicate in predicates):
             return None
-        truths = sample.truths_of(predicates)
-        selected = truths.any(axis=1)
-        _, codes = np.unique(_words(truths[selected]), return_inverse=True)
-        if with_groups:
-            codes = codes.astype(np.int64) * (int(sample.groups.max(initial=0)) + 1) + sample.groups[selected]
-            _, codes = np.unique(codes, return_inverse=True)
-        return Groups.of(np.bincount(codes), len(truths), self.events)
+        key = grouping, tuple(predicates), with_groups
+        if key not in self._fragments:
+            counts = sample.fragments(predicates, with_groups=with_groups)
+            self._fragments[key] = Groups.of(counts, len(sample.truths), self.events)
+        return self._fragments[key]
 
     def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> Groups | None:
         """The groups of the events that satisfy any of these predicates."""
