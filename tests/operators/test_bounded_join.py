@@ -70,6 +70,17 @@ def test_the_rarest_go_first() -> None:
     assert pairs(bounded((2, None), rarest=(True, False)), events) == {(n, m) for n in (0, 2) for m in (0, 1, 2)}
 
 
+@pytest.mark.parametrize("others", [(), ((2, 5),) * 40])
+def test_what_leaves_right_after_is_no_partner(others: tuple[tuple[int, int], ...]) -> None:
+    """The row of s2 with key 7 ends at 3, when nothing has come after 2: so key 7 has no partners, and the oldest goes.
+    Others keep it company in its sub-window, or not."""
+    s2 = events_of((0, 7), *others, (3, 7), (3, 8))
+    events = {"s1": events_of((0, 7), (1, 7), (2, 8)), "s2": s2}
+    node = bounded((2, None), rarest=(True, False), lengths=(100, 3))
+    right = {(0, 0), (1, 0), (1, len(s2) - 2), (2, len(s2) - 1)}
+    assert pairs(node, events) == pairs(node, events, 1, 3) == right
+
+
 def test_rows_of_one_instant_meet_before_any_goes() -> None:
     events = {"s1": events_of((1, 7), (1, 7), (1, 7)), "s2": events_of((1, 7), (2, 7))}
     assert pairs(bounded((1, None)), events) == {(0, 0), (1, 0), (2, 0), (2, 1)}

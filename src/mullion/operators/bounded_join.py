@@ -83,7 +83,7 @@ class BoundedJoinOperator(JoinOperator):
         """Let rows go of inputs that have more than they may at an instant. Which ones is known before any goes."""
         if any(self.bounded.rarest):
             for store in self.stores:
-                store.keep(lambda rows: rows.end > now, exactly=True)
+                store.keep(lambda rows: rows.end > now + 1, exactly=True)
         chosen = [
             (i, self._going(i, most, now))
             for i, most in enumerate(self.bounded.most)
@@ -101,13 +101,13 @@ class BoundedJoinOperator(JoinOperator):
         windows, others = self.stores[i].windows, [other for j, other in enumerate(self.stores) if j != i]
         ids = np.concatenate([window.ids[:, 0] for window in windows])
         end = np.concatenate([window.end for window in windows])
-        alive = int(np.count_nonzero(end > now))
+        alive = int(np.count_nonzero(end > now + 1))
         if alive <= most:
             return _Going(ids[:0], end[:0])
         stays = self.bounded.stays(i)
         if not self.bounded.rarest[i]:
             first = int(np.partition(ids, len(ids) - stays)[len(ids) - stays])
-            return _Going(ids[:0], end[(ids < first) & (end > now)], first)
+            return _Going(ids[:0], end[(ids < first) & (end > now + 1)], first)
         partners = np.concatenate([prod(same_key(window, other) for other in others) for window in windows])
         going = np.lexsort((ids, partners))[: len(ids) - stays]
         return _Going(np.sort(ids[going]), end[going])
@@ -191,9 +191,10 @@ class _Coming:
         if not len(some):
             return None
         kept = np.concatenate([np.zeros(0, np.int64), *(window.end for window in store.windows)])
-        leaving = np.sort(kept[kept <= some[-1]])
+        after = some + 1
+        leaving = np.sort(kept[kept <= after[-1]])
         came = np.searchsorted(start, some, "right")
-        ended = np.searchsorted(end, some, "right") + np.searchsorted(leaving, some, "right")
+        ended = np.searchsorted(end, after, "right") + np.searchsorted(leaving, after, "right")
         full = np.flatnonzero(held + came - ended > most)
         if len(full):
             return int(some[full[0]])

@@ -34,7 +34,11 @@ def let_go(world: World, node: Bounded) -> list[Gone]:
     gone: list[Gone] = [{} for _ in parts]
     for now in sorted({row.start for rows in sides for row in rows}):
         there = [
-            [n for n, row in enumerate(rows) if row.is_held_at(now) and row.id[0] not in own and None not in of[n]]
+            [
+                n
+                for n, row in enumerate(rows)
+                if row.start <= now < row.held_until - 1 and row.id[0] not in own and None not in of[n]
+            ]
             for rows, of, own in zip(sides, keys, gone, strict=True)
         ]
         going = [_first(node, i, there, sides, keys) for i in range(len(parts))]

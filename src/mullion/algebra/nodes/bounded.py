@@ -22,10 +22,11 @@ class Bounded(SameLives):
     """The results of a join that are found while its windows keep at most `most[i]` rows of input i; None: all.
 
     Rows go after an instant of event time at which rows of their input came, if there are more than it may keep then,
-    those of the instant among them. They go until `stays(i)` are left: first those that end soonest, or, where
-    `rarest[i]`, those whose key the fewest combinations of kept rows of the other inputs have. Of equal ones those go
-    first that end soonest, then those that came first. A result is lost if one of its rows went before the last of them
-    came. Results that were found live as long as they would.
+    those of the instant among them and without those that end right after it, which meet nothing more. They go until
+    `stays(i)` are left: first those that end soonest, or, where `rarest[i]`, those whose key the fewest combinations of
+    kept rows of the other inputs have. Of equal ones those go first that end soonest, then those that came first. A
+    result is lost if one of its rows went before the last of them came. Results that were found live as long as they
+    would.
 
     So what is lost follows from the events alone, not from how they are cut into steps. `aggregated`: groups are made
     of the results, so it also tells when some are missing. A limit is one of all rows: it cannot be split by keys.
