@@ -93,11 +93,12 @@ def ran(spark: SparkSession, folder: Path, queries: str, ahead: str = "", **opti
 
 
 def told(engine: Engine) -> dict[str, Any]:
-    """All answers, to questions too, and what was counted."""
+    """All answers, to questions too, and what was counted. Groups of a window have no order."""
     names = [*engine.catalog.queries]
-    found: dict[str, Any] = {name: engine.results(name).to_arrow().to_pylist() for name in names}
+    tables = {name: engine.results(name).to_arrow() for name in names}
     if "row_window" in names:
-        found |= {question: engine.ask(question).to_arrow().to_pylist() for question in QUESTIONS}
+        tables |= {question: engine.ask(question).to_arrow() for question in QUESTIONS}
+    found: dict[str, Any] = {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
     counts = engine.counts["s"]
     return found | {"events": counts.events, "late": counts.late, "newest": engine.runs["s"].newest}
 

@@ -12,7 +12,7 @@ The time between two steps by the clock says nothing where a run is behind: it i
 >>> time.turn()
 1.0
 >>> time.spend(0.3)
->>> time.took(0.5)
+>>> time.measured(0.5)
 >>> time.begin(2, reached=5_000_000, oldest=2_500_000)
 >>> time.turn()
 1.4

@@ -39,11 +39,11 @@ class Reading(Generic[U]):
     >>> reading = Reading(by_time_to_update)
     >>> reading.slid([0, 1, 2])
     []
-    >>> reading.next(), reading.took(2, "c"), reading.next()
+    >>> reading.next(), reading.record(2, "c"), reading.next()
     (2, None, 1)
     >>> reading.slid([1, 2, 3])
     []
-    >>> reading.next(), reading.took(3, "d"), reading.next(), reading.took(1, "b"), reading.next()
+    >>> reading.next(), reading.record(3, "d"), reading.next(), reading.record(1, "b"), reading.next()
     (3, None, 1, None, None)
     >>> reading.parts, reading.restarted
     (['b', 'c', 'd'], 0)
