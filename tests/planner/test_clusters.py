@@ -15,7 +15,8 @@ from mullion.language.dialect import SECOND
 from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from mullion.planner.clusters import Cluster, Clustering, Division
+from mullion.planner.cluster import Cluster
+from mullion.planner.clusters import Clustering, Division, key_set
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import slices_of
 from mullion.planner.statistics import ONE_GROUP, Groups, Statistics
@@ -103,6 +104,26 @@ def test_where_dividing_is_not_tried_it_would_not_have_been_chosen(
     tried, division = Trying(statistics).divide(own), Clustering(statistics).divide(own)
     assert names(division) == names(tried)
     assert division.cost == pytest.approx(tried.cost)
+
+
+@given(
+    st.lists(st.tuples(WINDOWS, CONDITIONS, st.sampled_from(("sum", "max", "median"))), min_size=2, max_size=12),
+    st.sampled_from((5_000, 300_000, 3_000_000)),
+)
+def test_a_cluster_that_grew_costs_what_its_queries_cost(
+    drawn: list[tuple[tuple[str, int, int], str, str]], events: int
+) -> None:
+    """What is counted of it as queries come is what would be counted of all of them at once."""
+    texts = [
+        BY_ORIGIN.format(range_, slide).replace("sum", aggregate).replace(" GROUP", f"{where} GROUP")
+        for (_, range_, slide), where, aggregate in drawn
+    ]
+    clustering, own = Clustering(known(events=events)), queries(*texts)
+    merged = clustering._merge(key_set(own[0]), own)
+    assert sorted(query.name for cluster in merged for query in cluster.queries) == sorted(query.name for query in own)
+    for cluster in merged:
+        anew = clustering._cluster(cluster.grouping, cluster.queries)
+        assert clustering.cost(cluster) == pytest.approx(clustering.cost(anew))
 
 
 def test_a_query_goes_where_it_costs_least() -> None:
