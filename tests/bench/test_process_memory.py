@@ -14,12 +14,14 @@ MEBIBYTE = 1 << 20
 HOLDS = "import time; held = bytearray(b'x') * ({} << 20); time.sleep(0.6)"
 
 
+@pytest.mark.slow
 def test_a_process_that_holds_more_has_a_higher_peak() -> None:
     little, much = (run_watched([sys.executable, "-c", HOLDS.format(mebibytes)]) for mebibytes in (1, 80))
     assert little.code == much.code == 0
     assert 60 * MEBIBYTE < much.peak - little.peak < 100 * MEBIBYTE
 
 
+@pytest.mark.slow
 def test_what_a_child_holds_counts() -> None:
     held = HOLDS.format(80).replace("'", '"')
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '''{held}'''])"

@@ -209,6 +209,7 @@ PAIRS = "s1 [RANGE 100 us SLIDE 100 us], s2 [RANGE 100 us] WHERE s1.k = s2.k"
 TRIPLES = "s1 [RANGE 100 us SLIDE 100 us], s2 [RANGE 100 us], s3 [RANGE 100 us] WHERE s1.k = s2.k AND s2.k = s3.k"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sources", "weights", "budget", "memory", "groups", "count"),
     [

@@ -175,6 +175,7 @@ def last_of(nows: list[int], now: int) -> int:
     return max((one for one in nows if one < now), default=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["asc", "desc", "weighted"])
 def test_the_share_is_about_right(order: str) -> None:
     """Of 40,000 rows 8,000 stay, and about 500 of the others are in the sample, a row for every fourth key."""
@@ -193,6 +194,7 @@ def test_the_share_is_about_right(order: str) -> None:
     assert tallies[-1]["shed"] == tallies[-1]["shed_by_memory"] == pytest.approx(missed, rel=0.16)
 
 
+@pytest.mark.slow
 def test_desc_keeps_more_of_the_join_than_any_rows_would() -> None:
     dice = np.random.default_rng(6)
     keys = [np.minimum(dice.zipf(1.3, 2000), 200).tolist() for _ in range(2)]

@@ -47,6 +47,7 @@ def test_however_a_run_is_cut_and_crashed(
         assert part == whole or budget != "1000 ROWS" or memory in LITTLE
 
 
+@pytest.mark.slow
 @given(batches.filter(lambda parts: len(parts) > 1), st.sampled_from(MEMORY), st.booleans(), st.data())
 def test_queries_come_and_go_between_runs_that_crash(
     parts: list, memory: int | None, sharded: bool, data: st.DataObject

@@ -171,6 +171,7 @@ GROUPS: dict[str, tuple[str, Any]] = {
 """Conditions, the column that is grouped by, and which of its values they hold for."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_the_truth_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
     """With late events, ties, NULLs, restarts from a checkpoint, and too little memory in every other one."""

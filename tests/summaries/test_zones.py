@@ -232,6 +232,7 @@ def test_counts_by_hand() -> None:
     assert summary.counts.count(EVERY, 22)[:3] == (2, 2, 2) and summary.counts.count(EVERY, 23)[:3] == (0, 1, 2)
 
 
+@pytest.mark.slow
 def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
     """Over windows that end anywhere: each bound for at least 99 of 100 keys."""
     rng = np.random.default_rng(5)
