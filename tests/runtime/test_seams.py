@@ -72,6 +72,15 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+def test_windows_that_shards_write_side_by_side_are_told_in_their_order(world: World) -> None:
+    world.add([1, 2, 3, 4, 11, 12, 13, 14])
+    with engine_without_spark(out=world.base / "out", shard_above=1) as engine:
+        asked = {"q": "SELECT v % 10 AS k FROM s [RANGE 10 us SLIDE 10 us] GROUP BY v % 10"}
+        world.prepare(engine, asked, lateness=100)
+        engine.run()
+        assert [end for end, _ in told(engine, "q")] == [10] * 4 + [20] * 4
+
+
 def test_a_window_at_the_seam_holds_the_events_of_both_runs(world: World) -> None:
     asked = {"counts": COUNTS, "keys": KEYS}
     world.add([1, 3, 12, 14])

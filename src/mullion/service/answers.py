@@ -6,11 +6,13 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.relation import Relation
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
 from mullion.plural import plural
@@ -92,7 +94,7 @@ class AnswerStore:
             spelt, schema = gone
             tables = (self._files or self._memory).tables(spelt)
         whole = pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
-        return Results(whole, session, spelt, self._memory.dropped.get(spelt, 0))
+        return Results(_by_window(whole), session, spelt, self._memory.dropped.get(spelt, 0))
 
     def _tables_of(self, query: Relation) -> list[pa.Table]:
         """What is there under its name; nothing when it is of another query that had the name until now."""
@@ -105,3 +107,11 @@ class AnswerStore:
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query."""
         return (self._files or self._memory).aside_tables(kind)
+
+
+def _by_window(answers: pa.Table) -> pa.Table:
+    """The windows in their order: each shard writes those of a commit by itself, one file after the other."""
+    ends = np.asarray(in_one_piece(answers["window_end"]).cast(pa.int64()))
+    if (ends[1:] >= ends[:-1]).all():
+        return answers
+    return answers.take(pa.array(np.argsort(ends, kind="stable")))
