@@ -46,6 +46,8 @@ QUERIES = [
     f"SELECT a.w AS x, c.w AS z FROM {A} JOIN {B} USING (k) JOIN {C} ON c.k = b.k AND c.v = a.v",
     f"SELECT k, a.w AS x, c.w AS z FROM {A} JOIN {B} USING (k, v) JOIN {C} USING (k) WHERE k + a.v > 2",
     f"SELECT k, count(*) AS n FROM {A} JOIN {B} USING (k) GROUP BY k",
+    f"""SELECT j, v, a.w AS x, e.i AS y FROM {A} JOIN (SELECT v, k AS j FROM {B}) AS d USING (v)
+        JOIN (SELECT k AS j, w AS i FROM {C}) AS e USING (j) WHERE j > 1""",
     f"SELECT a.v, b.w FROM {A}, {B} WHERE a.k = b.k AND a.v = b.w",
     f"SELECT a.v, b.w FROM {A}, {B} WHERE a.k = b.k AND a.w = b.k",
     "SELECT x.v, y.w FROM a [10] AS x, a [20] AS y WHERE x.k = y.k AND x.ts <= y.ts",

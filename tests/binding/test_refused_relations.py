@@ -67,6 +67,8 @@ REFUSED = [
     ("SELECT k FROM a «[RANGE 1 min WATTR tss]»", "unknown column 'tss' in a\n  did you mean 'ts'"),
     ("SELECT k FROM (SELECT k FROM a [c]) «[PARTITION BY k ROWS 1]»", "PARTITION BY in a window over results"),
     ("SELECT k FROM «(SELECT k FROM a []) [RANGE 1 h]»", "a window over the rows of a query with SLIDE"),
+    ("SELECT j FROM a [] JOIN b [] ON a.v = b.v JOIN c [] USING («k»)", "column .k. is ambiguous\n  write a.k or b.k"),
+    ("SELECT j FROM a [] JOIN b [] USING (k) JOIN c [] USING («j»)", "unknown column .j."),
     ("SELECT «kk» FROM a []", "unknown column 'kk'\n  did you mean 'k'"),
     ("SELECT «a.kk» FROM a [], b [] WHERE a.k = b.k", "unknown column 'kk' in a\n  did you mean 'k'"),
     ("SELECT «k» FROM a [], b [] WHERE a.k = b.k", "column 'k' is ambiguous\n  write a.k or b.k"),

@@ -169,8 +169,7 @@ def test_sources() -> None:
             left=Named(name="close", alias="c"),
             right=Derived(query=parse_query("SELECT b FROM u"), window=Window(now=True), alias="x"),
             kind="left",
-            on=Call("eq", (Column("k", "c"), Column("k", "x"))),
-            using=("k",),
+            using=(Column("k"),),
         ),
         kind="cross",
     )

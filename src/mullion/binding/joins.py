@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from mullion.algebra.column_names import conjuncts
@@ -55,13 +56,14 @@ def check_no_window(source: Named | Derived, relation: Columned) -> None:
 
 @dataclass
 class Parts:
-    """The sources of a FROM from left to right; conditions of inner joins; those of LEFT JOINs by their table."""
+    """The sources of a FROM from left to right; its joins but LEFT JOINs, each with the numbers of its two sides; LEFT
+    JOINs likewise, by their table."""
 
     sources: list[Named | Derived] = field(default_factory=list)
-    inner: list[tuple[Expr, range]] = field(default_factory=list)
-    left: dict[int, tuple[Join, range]] = field(default_factory=dict)
-    merged: list[tuple[str, set[int]]] = field(default_factory=list)
-    """The columns that USING makes one, in lower case, and the sources that they are of."""
+    inner: list[Sides] = field(default_factory=list)
+    left: dict[int, Sides] = field(default_factory=dict)
+    merging: list[Sides] = field(default_factory=list)
+    """The joins with USING, the innermost first."""
 
     def add(self, source: Source) -> range:
         """Add a source, and tell which numbers its parts have."""
@@ -72,35 +74,57 @@ class Parts:
         if source.kind in ("right", "full"):
             hint = "write LEFT JOIN with the stream on its left"
             raise NotSupported(f"{source.kind.upper()} JOIN", source.place, hint=hint)
-        self.add(source.left)
-        right = self.add(source.right)
-        seen = range(start, right.stop)
+        sides = Sides(source, self.add(source.left), self.add(source.right))
         if source.on is not None:
             no_aggregate(source.on, "ON")
-        for name in map(str.lower, source.using):
-            known = next((of for column, of in self.merged if column == name and start in of), None)
-            if known is None:
-                self.merged.append((name, known := {start}))
-            known.add(right.start)
-        if source.kind == "left":
-            if len(right) > 1:
-                hint = "write one LEFT JOIN for each table"
-                raise NotSupported("a LEFT JOIN of several tables at once", source.right.place, hint=hint)
-            self.left[right.start] = source, seen
-        elif source.on is not None:
-            self.inner += [(condition, seen) for condition in conjuncts(source.on)]
-        return seen
+        if source.using:
+            self.merging.append(sides)
+        if source.kind != "left":
+            self.inner.append(sides)
+        elif len(sides.right) > 1:
+            hint = "write one LEFT JOIN for each table"
+            raise NotSupported("a LEFT JOIN of several tables at once", source.right.place, hint=hint)
+        else:
+            self.left[sides.right.start] = sides
+        return range(start, sides.right.stop)
+
+    def merged(self, relations: Sequence[Columned]) -> list[tuple[str, set[int]]]:
+        """The columns that USING makes one, in lower case, and the sources that they are of. A name that means several
+        columns of a side is left to whoever looks it up there."""
+        merged: list[tuple[str, set[int]]] = []
+        for sides in self.merging:
+            for name in (column.name.lower() for column in sides.join.using):
+                both: set[int] = set()
+                for side in (sides.left, sides.right):
+                    owners = {i for i in side if name in relations[i].spelling}
+                    known = [of for column, of in merged if column == name and owners <= of]
+                    both |= owners if known or len(owners) == 1 else set()
+                merged = [(column, of) for column, of in merged if column != name or not of <= both] + [(name, both)]
+        return merged
 
     def conditions(self, scope: Scope) -> list[Expr]:
         """What inner joins ask, qualified."""
-        return [scope.qualified(condition, seen) for condition, seen in self.inner]
+        return [condition for sides in self.inner for condition in sides.conditions(scope)]
 
     def optional(self, scope: Scope) -> dict[int, list[Expr]]:
         """What LEFT JOINs ask, qualified, by their tables."""
-        return {
-            number: [scope.qualified(c, seen) for c in ([] if join.on is None else conjuncts(join.on))]
-            for number, (join, seen) in self.left.items()
-        }
+        return {number: sides.conditions(scope) for number, sides in self.left.items()}
+
+
+class Sides(NamedTuple):
+    """A join, and the numbers of the sources on its two sides."""
+
+    join: Join
+    left: range
+    right: range
+
+    def conditions(self, scope: Scope) -> list[Expr]:
+        """ON and USING, qualified: a name after USING means one column of each side."""
+        asked = [] if self.join.on is None else list(conjuncts(self.join.on))
+        return [scope.qualified(condition, range(self.left.start, self.right.stop)) for condition in asked] + [
+            Call("eq", tuple(scope.qualified(column, side) for side in (self.left, self.right)), place=column.place)
+            for column in self.join.using
+        ]
 
 
 class Attaching:
@@ -113,7 +137,7 @@ class Attaching:
         self.scope, self.parts, self.base = scope, parts, base
         if base in parts.left:
             hint = "put the stream on the left, or write JOIN"
-            raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[base][0].place, hint=hint)
+            raise NotSupported("a LEFT JOIN with the stream on its right", parts.left[base].join.place, hint=hint)
         self.conditions = list(conditions)
         self.optional = parts.optional(scope)
         self.types = dict(scope.relations[base].types)

@@ -114,7 +114,7 @@ def read(
     parts.add(query.source)
     relations = [context.relation(source, clock) for source in parts.sources]
     alone = one_window and len(relations) == 1
-    scope = Scope(parts.sources, relations, outer=outer, alone=alone, merged=parts.merged)
+    scope = Scope(parts.sources, relations, outer=outer, alone=alone, merged=parts.merged(relations))
     for term in (*query.window_terms, *(order.expr for order in query.order_by)):
         check_means_window(term, scope.has)
     for source, relation in zip(parts.sources, relations, strict=True):

@@ -295,8 +295,8 @@ class Join:
     right: Source
     kind: str
     on: Expr | None = None
-    using: tuple[str, ...] = ()
-    """The columns after USING, each of which is one for both sides; `on` has their equalities."""
+    using: tuple[Column, ...] = ()
+    """The columns after USING, in the place of `on`: each is one for both sides."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -246,7 +246,7 @@ def _source(source: Source) -> str:
         kind = "" if source.kind == "inner" else f"{source.kind.upper()} "
         on = f" ON {_expr(source.on)}" if source.on is not None else ""
         if source.using:
-            on = f" USING ({', '.join(map(render_name, source.using))})"
+            on = f" USING ({', '.join(render_name(column.name) for column in source.using)})"
         return f"{_source(source.left)} {kind}JOIN {right}{on}"
     text = render_name(source.name) if isinstance(source, Named) else f"({_query(source.query)})"
     assert isinstance(source, Named | Derived)

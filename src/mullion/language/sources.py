@@ -5,7 +5,7 @@ from __future__ import annotations
 from mullion.errors import NotSupported, ParseError
 from mullion.language.cursor import Cursor
 from mullion.language.expressions import expression
-from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Source, Window
+from mullion.language.query import Column, Derived, Expr, Join, Named, Source, Window
 from mullion.language.windows import at_table_function, bracketed, table_function
 
 MAX_SOURCES = 60
@@ -46,14 +46,14 @@ def _joined(c: Cursor) -> Source:
     while (kind := _join_kind(c)) is not None:
         right = _single(c)
         on: Expr | None = None
-        using: tuple[str, ...] = ()
+        using: tuple[Column, ...] = ()
         if kind == "cross":
             if c.word() in ("on", "using"):
                 raise ParseError("CROSS JOIN has no condition", c.place(c.at), hint="write JOIN ... ON")
         elif c.accept("on"):
             on = expression(c)
         elif c.word() == "using":
-            on, using = _using(c, left, right)
+            using = _using(c)
         else:
             raise c.expected("ON or USING", "on", "using")
         left = Join(left=left, right=right, kind=kind, on=on, using=using, place=c.since(start))
@@ -77,29 +77,16 @@ def _join_kind(c: Cursor) -> str | None:
     return word
 
 
-def _using(c: Cursor, left: Source, right: Source) -> tuple[Expr, tuple[str, ...]]:
-    """USING (a, b) written out, left.a = right.a AND left.b = right.b, and its names."""
-    start = c.at
+def _using(c: Cursor) -> tuple[Column, ...]:
+    """The columns of USING (a, b)."""
     c.expect("using")
     c.expect_symbol("(")
-    on: Expr | None = None
-    names: list[str] = []
-    while True:
+    columns: list[Column] = []
+    while not columns or c.accept_symbol(","):
         place = c.place(c.at)
-        name = c.name("a column's name")
-        sides = []
-        for side in (leaves(left)[0], leaves(right)[0]):
-            table = side.alias or (side.name if isinstance(side, Named) else None)
-            if table is None:
-                raise ParseError("USING needs an alias on the sub-query", c.place(start))
-            sides.append(Column(name, table, place=place))
-        names.append(name)
-        equal = Call("eq", tuple(sides), place=place)
-        on = equal if on is None else Call("and", (on, equal), place=place)
-        if not c.accept_symbol(","):
-            break
+        columns.append(Column(c.name("a column's name"), place=place))
     c.expect_symbol(")")
-    return on, tuple(names)
+    return tuple(columns)
 
 
 def _single(c: Cursor) -> Source:
