@@ -61,11 +61,26 @@ is left and no process waits for another at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", default="1/1", metavar="I/N", help="every N-th file of tests, from the I-th on")
+    parser.addoption("--part", default="1/1", metavar="I/N", help="every N-th file, from the I-th on")
 
 
-class FewerDoctests:
-    """Look for doctests only in files that have one: pytest walks through all that a module imports for them."""
+class FewerFiles:
+    """Leave files out before they are imported.
+
+    Those of other parts: processes that need not talk about each test save a tenth of the time where tests are many and
+    short. Doctests of files without one: pytest walks through all that a module imports for them.
+    """
+
+    def __init__(self, part: str) -> None:
+        first, self.parts = map(int, part.split("/"))
+        self.left = first - 1
+
+    @pytest.hookimpl
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        if collection_path.suffix != ".py" or collection_path.name in ("conftest.py", "__init__.py"):
+            return None
+        self.left = (self.left - 1) % self.parts
+        return True if self.left != self.parts - 1 else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
@@ -77,7 +92,7 @@ class FewerDoctests:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hooks of this file would not be asked about src and benchmarks."""
-    config.pluginmanager.register(FewerDoctests())
+    config.pluginmanager.register(FewerFiles(config.getoption("part")))
 
 
 def pytest_collection_finish() -> None:
@@ -101,18 +116,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tests = [item.obj for item in items if getattr(item.obj, "is_hypothesis_test", False)]
         for test, parameters in Counter(getattr(test, "__func__", test) for test in tests).items():
             _play_fewer(test, BRIEF * parameters)
-    _keep_part(config, items)
     items.sort(key=lambda item: not LONG & set(item.path.parts))
-
-
-def _keep_part(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Processes that need not talk about each test: where tests are many and short, that costs a tenth of the time."""
-    first, parts = map(int, config.getoption("part").split("/"))
-    numbers: dict[Path, int] = {}
-    of_others = [item for item in items if (numbers.setdefault(item.path, len(numbers)) - first + 1) % parts]
-    if of_others:
-        config.hook.pytest_deselected(items=of_others)
-        items[:] = [item for item in items if not (numbers[item.path] - first + 1) % parts]
 
 
 def _seed(item: pytest.Item) -> int:

@@ -46,5 +46,6 @@ def test_batches_take_few_new_pages() -> None:
 
 @glibc
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES"])
+@pytest.mark.slow
 def test_what_the_user_chose_stays(name: str) -> None:
     assert played("keep", **{name: "2" if name.startswith("MALLOC") else "glibc.malloc.arena_max=2"})[0] == "False"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 
 from any_relation import KEYS, NAMED, STREAMS, TABLES, VALUES, Example, examples, relation
@@ -53,6 +54,7 @@ def thrown(seed: int) -> Example:
     return Example(text, happened, {"named": (NAMED, [{"id": 1, "name": "x", "level": 1.0}])})
 
 
+@pytest.mark.slow
 def test_they_are_of_every_kind_and_most_have_an_answer() -> None:
     seen: Counter[str] = Counter()
     for example in map(thrown, range(150)):

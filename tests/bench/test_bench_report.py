@@ -81,6 +81,7 @@ def test_a_picture_of_sets(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_a_picture_of_bars(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plot.draw(tmp_path / "p.png", [("Mullion, 1 query", 0.5), ("Spark", 12.0)], "title", reference=0.4)

@@ -145,6 +145,7 @@ def many(keys: Callable[[int], int], count: int, length: int) -> list[Row]:
     return rows_of(*(((keys(i), 0.0), i, i + length) for i in range(count)))
 
 
+@pytest.mark.slow
 def test_the_calendar_stays_when_nothing_ends_early_and_the_hash_is_chosen_when_the_right_ends_much() -> None:
     apart, meeting = operator("upa")(), operator("upa")()
     left = many(lambda i: i % 97, 4_000, 3_000)

@@ -114,6 +114,7 @@ def test_what_is_found_is_what_the_definition_says(data: st.DataObject, steps: l
 
 
 @pytest.mark.parametrize("rarest", [False, True])
+@pytest.mark.slow
 def test_windows_hold_what_they_may(rarest: bool) -> None:
     """At the end of a step, whatever came in it; beyond it a sixteenth is free."""
     events = {"s1": events_of(*((i, i % 7) for i in range(500))), "s2": events_of(*((i, i % 3) for i in range(500)))}

@@ -143,6 +143,7 @@ def held(text: str, events: dict[str, list[Any]], streams: dict[str, Stream], *,
     return sum(machine.network.held().values())
 
 
+@pytest.mark.slow
 def test_state_of_keys_that_are_over_goes() -> None:
     ending = Ending(("k",), "v", 1.0, None)
     # Of each of 10 keys: one payment (b), an order (a), its end, and one payment more.
@@ -189,6 +190,7 @@ def test_state_of_keys_that_are_over_goes() -> None:
     ids=["excluded", "told", "except"],
 )
 @pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.slow
 def test_what_nothing_can_change_any_more_goes(text: str, ending: dict[str, Ending], restart: bool) -> None:
     """Of each of 3,000 keys an event of b, one of a, and the last one of a; c only says that the key is over."""
     events: dict[str, list[Any]] = {"a": [], "b": [], "c": []}

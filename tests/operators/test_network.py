@@ -186,6 +186,7 @@ def _until(life: Any, time: int) -> Any:
 
 
 @pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@pytest.mark.slow
 def test_what_has_left_its_window_is_not_held(strategy: str) -> None:
     events = {name: [{"ts": i, "k": i % 3, "v": 0, "unread": 0} for i in range(400)] for name in "ab"}
     held = []

@@ -239,6 +239,7 @@ def test_three_predicates_of_two_attributes() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
+@pytest.mark.slow
 def test_every_value_with_every_constant(name: str) -> None:
     events = [event(**{name: value}) for value in VALUES[name]]
     texts = [f"{name} {op} {constant}" for constant in CONSTANTS[name] for op in OPERATORS]

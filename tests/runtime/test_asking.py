@@ -191,6 +191,7 @@ def test_at_every_step_of_a_batch(seed: int, tmp_path: Path, moments: list[Calla
     assert asked > 2 * len(given)
 
 
+@pytest.mark.slow
 def test_from_another_thread(moments: list[Callable[[str], None]]) -> None:
     """A thread that asks all the time while batches are at work."""
     given = [part for seed in range(4) for part in batches(random.Random(seed))]

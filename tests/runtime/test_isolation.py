@@ -184,6 +184,7 @@ def test_whatever_happens_between_two_reads(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("question", ["SELECT k, x, y FROM pairs", "SELECT x, y FROM pairs WHERE k = 'a'"])
 @pytest.mark.parametrize("updates", [0, 1, 3])
+@pytest.mark.slow
 def test_what_goes_into_a_kept_result_is_copied_to_its_readers(question: str, updates: int) -> None:
     """Rows of a join end at different times, so an update of the index puts rows into any sub-index (golab 7.4.3). One
     update under a reader makes it read nothing again; after several, it begins with the newest index."""

@@ -87,6 +87,7 @@ def run_in_batches(text: str, cuts: Sequence[int]) -> Answer:
 
 
 @pytest.mark.parametrize("preference", ["DESC 1", "ASC 1", "WEIGHTED 1"])
+@pytest.mark.slow
 def test_batches_do_not_matter_without_shortage(preference: str) -> None:
     """However they are cut; with shortage answers depend on steps, and are checked against the whole."""
     text = query(preference, "100000 ROWS")

@@ -222,6 +222,7 @@ OTHER_JOINS = {
 
 @pytest.mark.parametrize("order", ["DESC", "ASC", "WEIGHTED"])
 @pytest.mark.parametrize("join", OTHER_JOINS.values(), ids=OTHER_JOINS)
+@pytest.mark.slow
 def test_memory_of_other_joins(join: str, order: str) -> None:
     """Keys that are compared beyond their codes, and rows that end in another order than they came."""
     streams = "".join(

@@ -214,6 +214,7 @@ def fewest(pattern: tuple[str, ...], n: int, restarts: bool, read: frozenset[int
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.slow
 def test_theorem_7_4_by_exhaustive_search(n: int) -> None:
     """By time to update a question aborts only where every order would; where nothing aborts, no order reads less in
     vain."""

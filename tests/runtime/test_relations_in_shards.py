@@ -222,6 +222,7 @@ def test_any_relation_that_can_be_split(example: Example, steps: list[int]) -> N
     assert multiset(found) == multiset(wanted.rows)
 
 
+@pytest.mark.slow
 def test_a_hot_key(tmp_path: Path) -> None:
     """Nine in ten rows have one key: its shard has more to do, and all of it at once."""
     dice = np.random.default_rng(5)

@@ -65,6 +65,7 @@ def test_under_overload_periods_stretch_and_lateness_is_counted() -> None:
     assert min(means) > 1.5 and max(means) - min(means) < 1.0
 
 
+@pytest.mark.slow
 def test_behind_stretches_periods_about_so_much_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     def say(stretch: float) -> None:
         monkeypatch.setattr(Monitor, "stretch", stretch)

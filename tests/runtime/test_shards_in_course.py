@@ -35,6 +35,7 @@ class TestShards:
     @pytest.mark.parametrize("at", [None, "before commit", "after commit"])
     @pytest.mark.parametrize("window", ["RANGE 10 us SLIDE 10 us", "RANGE 20 us SLIDE 10 us"])
     @pytest.mark.parametrize("items", ["max(x) AS m", "max(x) AS m, count(DISTINCT x) AS d"])
+    @pytest.mark.slow
     def test_a_past_that_was_read_again_is_kept_in_shards(
         self, tmp_path: Path, items: str, window: str, at: str | None
     ) -> None:

@@ -98,6 +98,7 @@ def test_the_histogram_begins_anew_at_the_bound(monkeypatch: pytest.MonkeyPatch)
     assert whole == [float(sum(map(Fraction, values.tolist())))] * LANES
 
 
+@pytest.mark.slow
 def test_the_bound_is_what_int64_holds() -> None:
     """The largest residues there are, in every unit; one more doubling of the bound would be too much."""
     largest = 2.0**-17

@@ -67,6 +67,7 @@ def test_an_empty_batch_has_nothing() -> None:
     assert found.selectivity("k", made.groupings[0].predicates[0]) is None
 
 
+@pytest.mark.slow
 def test_a_large_batch_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     """2,000 of 20,000 events, groups as skewed as words are."""
     monkeypatch.setattr("memory_batch.MOST_SAMPLED", 2000)

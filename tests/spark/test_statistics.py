@@ -159,6 +159,7 @@ def lines(table: pa.Table, format_: str) -> list[str]:
 
 
 @pytest.mark.parametrize("format_", ["csv", "json"])
+@pytest.mark.slow
 def test_sizes_of_text_files_tell_about_how_many_records_there_are(tmp_path: Path, format_: str) -> None:
     for i in range(12):
         (tmp_path / f"{i}.{format_}").write_text("\n".join(lines(events(i * 2000, 2000, 9), format_)) + "\n")

@@ -100,6 +100,7 @@ def test_every_way_keeps_what_a_list_keeps(
 @each_clustering
 @pytest.mark.parametrize("round_robin", [False, True])
 @pytest.mark.parametrize(("g", "e"), [(2, 2), (4, 4), (2, 8), (8, 1), (1, 8)])
+@pytest.mark.slow
 def test_an_update_touches_g_plus_e_minus_1_sub_indices(
     tmp_path: Path, clustering: str, round_robin: bool, g: int, e: int
 ) -> None:
