@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -137,14 +137,33 @@ def _partition(window: Window, source: Named, stream: Stream, *, alone: bool = F
 class Timing:
     """The clock of a query: that of all its windows, in FROM and in EXISTS, in all parts of a union.
 
-    A sub-query with a window over its results keeps its own time: its results are events to the query around.
+    A sub-query with a window over its results keeps its own time: its results are events to the query around. Where
+    there is nothing else, and no window has a SLIDE, the query is answered when it is.
     """
 
     materialized: Mapping[str, Relation]
 
     def clock(self, query: Query) -> Clock:
+        common = self._common(self._clocks(query))
+        if common == CONTINUOUS and not any(isinstance(node, Exists) for node in _parts(query.where)):
+            parts = (query, *query.union, *query.excepted)
+            within = {self._within(source) for part in parts for source in leaves(part.source)}
+            common = within.pop() if len(within) == 1 else common
+        return common
+
+    def _within(self, source: Named | Derived) -> Clock:
+        """The clock of the query whose results a window without SLIDE goes over."""
+        if source.window is not None and (source.window.slide_rows or 1) > 1:
+            return CONTINUOUS
+        if isinstance(source, Named):
+            read = self.materialized.get(source.name.lower())
+            return CONTINUOUS if read is None else Clock(read.slide, read.offset)
+        return self.clock(source.query)
+
+    @staticmethod
+    def _common(clocks: Iterable[tuple[Clock, Place | None]]) -> Clock:
         common_clock = CONTINUOUS
-        for clock, place in self._clocks(query):
+        for clock, place in clocks:
             if common_clock == CONTINUOUS:
                 common_clock = clock
             elif clock not in (CONTINUOUS, common_clock):
@@ -160,11 +179,15 @@ class Timing:
                 yield from self._clocks(source.query)
             elif (read := self.materialized.get(source.name.lower())) is not None:
                 yield Clock(read.slide, read.offset), source.place
-        for node in () if query.where is None else walk(query.where):
+        for node in _parts(query.where):
             if isinstance(node, Exists):
                 yield from self._clocks(node.query)
         for part in (*query.union, *query.excepted):
             yield from self._clocks(part)
+
+
+def _parts(expr: Expr | None) -> Iterable[Expr]:
+    return () if expr is None else walk(expr)
 
 
 def clock_of(window: Window) -> Clock:
