@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.catalog.summaries import StreamStructure, StreamSummary
 from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import CheckError, Place, closest
+
+Made = TypeVar("Made")
 
 
 class Catalog:
@@ -28,6 +33,7 @@ class Catalog:
         self._query_names: dict[str, str] = {}
         self._over: dict[str, dict[str, Relation]] = {}
         self._free = 1
+        self._of_queries: dict[Hashable, Any] = {}
 
     def copy(self) -> Catalog:
         other = Catalog()
@@ -98,6 +104,7 @@ class Catalog:
 
     def replace_query(self, query: Relation) -> None:
         """Put the query in the place of the one of its name, which reads the same streams."""
+        self._of_queries.clear()
         self.queries[query.name] = query
         for stream in query.streams:
             self._over.setdefault(stream, {})[query.name] = query
@@ -117,6 +124,7 @@ class Catalog:
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
         query = self.query_named(name, place)
+        self._of_queries.clear()
         del self._query_names[query.name.lower()], self.queries[query.name]
         self.materialized.pop(query.name, None)
         for stream in query.streams:
@@ -124,6 +132,13 @@ class Catalog:
 
     def queries_over(self, stream: str) -> list[Relation]:
         return list(self._over.get(stream, {}).values())
+
+    def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""
+        if key not in self._of_queries:
+            self._of_queries[key] = make()
+        made: Made = self._of_queries[key]
+        return made
 
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""

@@ -47,7 +47,8 @@ class EnteringRelations:
         """Let all present relations take part. A relation that is new to running streams answers only for windows
         that start after their newest event."""
         materialized = {relation.root for relation in self._catalog.materialized.values()}
-        relations = by_operators(self._catalog.queries.values())
+        catalog = self._catalog
+        relations = list(catalog.made_of_queries(by_operators, lambda: by_operators(catalog.queries.values())))
         for at, relation in enumerate(relations):
             if not relation.tag and self._runs.relations.went_by_itself(relation):
                 relation = replace(relation, tag=relation.name)

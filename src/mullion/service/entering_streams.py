@@ -43,7 +43,10 @@ class EnteringStreams:
 
     def queries_over(self, stream: str) -> list[SlicedAggregation]:
         """What slices run of a stream's queries."""
-        return sliced_of(self._catalog.queries_over(stream), self._catalog.streams)
+        catalog = self._catalog
+        return catalog.made_of_queries(
+            (sliced_of, stream), lambda: sliced_of(catalog.queries_over(stream), catalog.streams)
+        )
 
     def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""

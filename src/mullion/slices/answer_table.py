@@ -91,6 +91,11 @@ class AnswerTable:
     def finished(self, *, arranged: bool) -> tuple[Index, Index, pa.Table]:
         """The queries, where the answers of each begin, the last one's end, and the answers. Without `arranged`, the
         columns that ORDER BY needs stay."""
+        query = self._windows.query
+        first = bounds_of(query)
+        return query[first[:-1]], self._found.pairs.before(first), self.answers(arranged=arranged)
+
+    def answers(self, *, arranged: bool = True) -> pa.Table:
         template = self._template
         arrays = dict(zip(WINDOW_COLUMNS, self._bounds(), strict=True))
         for name, (expr, _) in zip(template.names, template.items, strict=True):
@@ -100,14 +105,12 @@ class AnswerTable:
             arrays |= {f"#t{i}": self._found.key(i) for i in range(self._keys)}
             if self._windows.number is not None:
                 arrays["#w"] = pa.array(self._found.pairs.spread(self._windows.number))
-        query = self._windows.query
-        first = bounds_of(query)
-        return query[first[:-1]], self._found.pairs.before(first), pa.table(arrays)
+        return pa.table(arrays)
 
     def _bounds(self) -> tuple[pa.Array, pa.Array]:
         """The bounds of the window of each pair."""
         opens, closes, pairs = self._windows.opens, self._windows.closes, self._found.pairs
-        if len(pairs) < FEW_PAIRS * len(opens):
+        if len(pairs) < FEW_PAIRS * len(opens) or len(opens) == 1:
             return self._vector("window_start").to_arrow(), self._vector("window_end").to_arrow()
         which = pairs.which
         shown = (opens, opens != NO_START), (closes, _all(len(closes)))

@@ -26,11 +26,13 @@ from mullion.language.query import Axis, Expr, Period, Window
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
+from mullion.slices.answer_table import AnswerTable, Windows
 from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
 from mullion.slices.kernels.events import EVENT_TIME, TIME
 from mullion.slices.kernels.partial import Input, Job, partials
+from mullion.slices.one_window import OneWindow
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces
@@ -265,11 +267,23 @@ def _finalized(
     end: int,
     shown: ShownBounds,
 ) -> pa.Table:
+    schema, rows = query.template.schema, Rows(entries, grouping)
+    if not counting:
+        found = OneWindow(rows, grouping, start, end)
+        if not len(found.pairs):
+            return schema.empty_table()
+        windows = Windows(np.zeros(1, np.intp), np.array([shown.opens]), np.array([shown.closes]), None)
+        table = AnswerTable(query.template, len(grouping.keys), windows, found)
+        table.choose()
+        return _in_schema(table.answers(), schema)
     zero = np.zeros(1, np.int64)
     due = Due(np.zeros(1, np.intp), zero + start, zero + end, zero + shown.opens, zero + shown.closes)
     counted = {g.name: Rows(entries, g) for g in counting}
-    answers = finalize(Rows(entries, grouping), grouping, due, Work(), counted=counted)
-    schema = query.template.schema
-    tables = [decoded(own.table) for own in answers]
-    tables = [table if table.schema.equals(schema) else table.cast(schema) for table in tables]
-    return pa.concat_tables(tables) if len(tables) > 1 else tables[0] if tables else schema.empty_table()
+    tables = [_in_schema(own.table, schema) for own in finalize(rows, grouping, due, Work(), counted=counted)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same answers without codes, in the types that are shown."""
+    plain = decoded(table)
+    return plain if plain.schema.equals(schema) else plain.cast(schema)

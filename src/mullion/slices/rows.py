@@ -111,6 +111,8 @@ class Rows:
     def values_of_key(self, index: int, rows: Index) -> pa.Array:
         """A key of some rows, without codes. Only these are looked at."""
         chunks, type_ = self._chunks(index), arrow_type(self._key_types[index])
+        if len(chunks) == 1:
+            return _plain(chunks[0].take(pa.array(rows)), type_)
         ends = np.cumsum([len(chunk) for chunk in chunks])
         of = np.searchsorted(ends, rows, "right")
         order = np.argsort(of, kind="stable")
@@ -118,7 +120,7 @@ class Rows:
         parts = []
         for chunk, end, low, high in zip(chunks, ends, bounds, bounds[1:], strict=False):
             part = chunk.take(pa.array(rows[order[low:high]] - (end - len(chunk))))
-            parts.append((part.dictionary_decode() if pa.types.is_dictionary(part.type) else part).cast(type_))
+            parts.append(_plain(part, type_))
         place = np.empty(len(rows), np.int64)
         place[order] = np.arange(len(rows))
         return (pa.concat_arrays(parts) if parts else pa.nulls(0, type_)).take(pa.array(place))
@@ -165,6 +167,11 @@ class Rows:
         if not parts:
             return tuple(Vector.of(type_, []) for type_ in state.partial.stored)
         return parts[0] if len(parts) == 1 else tuple(Vector.concat(own) for own in zip(*parts, strict=True))
+
+
+def _plain(key: pa.Array, type_: pa.DataType) -> pa.Array:
+    key = key.dictionary_decode() if pa.types.is_dictionary(key.type) else key
+    return key if key.type == type_ else key.cast(type_)
 
 
 def _in_one_type(chunks: list[pa.Array], type_: Type) -> pa.ChunkedArray:

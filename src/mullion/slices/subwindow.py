@@ -300,7 +300,7 @@ def as_one(
 def _side_by_side(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> PartialSubWindows:
     fields = _fields(states)
     names = [n for n in entries[0].table.schema.names if "." not in n or n in fields]
-    table = pa.concat_tables([entry.table.select(names) for entry in entries])
+    table = pa.concat_tables([entry.table for entry in entries]).select(names)
     return PartialSubWindows(table.unify_dictionaries().combine_chunks())
 
 

@@ -88,7 +88,7 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
     return dense.astype(np.int64), len(distinct)
 
 
-def runs(codes: Codes) -> tuple[Index | slice, Index]:
+def runs(codes: npt.NDArray[np.integer[Any]]) -> tuple[Index | slice, Index]:
     """How to bring equal codes together: an order, and where each run of equals starts in it."""
     order: Any = slice(None)
     if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
