@@ -14,6 +14,7 @@ LAYERS = (
     "plural",
     "instants",
     "lazy",
+    "questions_first",
     "arguments",
     "memory",
     "allocation",

@@ -35,6 +35,7 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way, chosen
 from mullion.planner.explain import Explanation
+from mullion.questions_first import asking
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
@@ -336,7 +337,7 @@ class Engine(Steering, Status):
         the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        with self._runs.published.questions_first.asking():
+        with asking():
             return self.answer(self._questions.parsed(sql), isolation=isolation)
 
     @needs_spark

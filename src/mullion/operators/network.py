@@ -52,6 +52,7 @@ from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.window_occupancy import OccupancyListener, occupancy_listeners, with_length
 from mullion.options import Expiry
 from mullion.planner.shared_joins import Shared, share_joins
+from mullion.questions_first import give_way
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,7 @@ class Network:
                 deltas[node] = working.operator.advance([arriving], now)
                 self._widen(node, deltas[node].fresh)
         for node, working in self.working.items():
+            give_way()
             if not isinstance(node, Scan):
                 below = zip(node.operator_inputs, working.takes, strict=True)
                 inputs = [_passed(working, deltas[source], names) for source, names in below]

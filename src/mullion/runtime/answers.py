@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mullion.planner.plan import Grouping
+from mullion.questions_first import give_way
 from mullion.runtime.counts import add_counts
 from mullion.runtime.executions import Decided
 from mullion.runtime.portions import Portions
@@ -35,7 +36,6 @@ class _Due(NamedTuple):
 class AnswersStage:
     def __init__(self, state: StreamState) -> None:
         self._state = state
-        self._give_way = state.published.questions_first.batch()
 
     def answer(self, mark: Mark, watermark: int | None) -> None:
         """Answer every window that ends before the watermark; all when there is none."""
@@ -44,9 +44,10 @@ class AnswersStage:
         work = Work(over=state.limits.over)
         texts = {query.name: query.text for query in state.queries}
         written = Portions(state, mark, texts, state.counts.answers_by_query)
-        self._give_way = give_way = state.published.questions_first.batch()
         decided = self._decide(watermark)
+        give_way()
         due = self._due_sets(watermark, decided)
+        give_way()
         for answers in self._due_answers(due, mark, watermark, work):
             give_way()
             written.add(answers)
@@ -57,6 +58,7 @@ class AnswersStage:
         state.counts.window_slices += work.window_slices
         state.counts.answers += written.rows
         if state.newest is not None:
+            give_way()
             self._forget()
         if state.scheduling.standings and state.began is not None:
             self._measure(state.began, began, decided, due)
@@ -127,7 +129,7 @@ class AnswersStage:
 
     def _answer_set(self, due: _Due, mark: Mark, work: Work) -> Iterator[Answers]:
         for grouping, runs in due.runs:
-            self._give_way()
+            give_way()
             answers = self._answer_grouping(due.sharing_set, grouping, runs, mark, work)
             yield from with_taken(answers, due.taking, due.sharing_set, work)
 

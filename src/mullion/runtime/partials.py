@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Pass, Plan
+from mullion.questions_first import give_way
 from mullion.runtime.batch import Batch, Collected
 from mullion.runtime.counts import add_counts
 from mullion.runtime.late import SetAside
@@ -63,6 +64,7 @@ class PartialsStage:
             for grouping, tables in zip(plan.groupings, own.late, strict=True) if own.late else ():
                 self._count_late(grouping, tables)
         tasks = [partial(_sub_windows, plan, own) for plan, own in zip(plans, collected, strict=True)]
+        give_way()
         first = None
         for at, taken in enumerate(side_by_side(tasks)):
             counted = self._take(sets[at], [*taken, *(written[at] if written is not None else [])])
@@ -111,6 +113,7 @@ def _sub_windows(plan: Plan, collected: Collected) -> list[CountedPartials]:
     """The sub-windows of each grouping of a plan, and what its partials say of the batch."""
     taken: list[CountedPartials] = []
     for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
+        give_way()
         counted = Tally()
         for table in tables:
             counted.add(tally(table, grouping))

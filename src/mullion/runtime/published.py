@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mullion.runtime.questions_first import QuestionsFirst
-
 T = TypeVar("T")
 
 Recorder = Callable[..., None]
@@ -35,7 +33,6 @@ class Published:
     def __init__(self, record: Recorder = nobody) -> None:
         self.slides = 0
         """How often something was published, so that a reader sees that there is news."""
-        self.questions_first = QuestionsFirst()
         self.record = record
         self._changed = threading.Condition(threading.Lock())
         self._holding_back = 0

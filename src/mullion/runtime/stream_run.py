@@ -28,6 +28,7 @@ from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
+from mullion.questions_first import give_way
 from mullion.runtime.admission import Admission
 from mullion.runtime.answers import AnswersStage
 from mullion.runtime.batch import Batch
@@ -104,6 +105,7 @@ class StreamRun(StreamState):
         self.admission.start_side_jobs()
         fault_point("before partials")
         seen = self._ingest.take(batch, aside)
+        give_way()
         aside.warn_of_odd_times(seen)
         aside.malformed(seen.malformed)
         came = self.overload.count(self.counts, [*(query.name for query in self.queries), *self.relations])
@@ -113,6 +115,7 @@ class StreamRun(StreamState):
         self.state_memory.make_room(self.sets.values())
         self._answering.answer(mark, self.watermark)
         self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
+        give_way()
         self._commits.commit(mark)
         ended = self.timer()
         self.counts.seconds += ended - began

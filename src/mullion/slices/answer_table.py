@@ -21,6 +21,7 @@ from mullion.expressions.vector import Vector
 from mullion.instants import NO_START
 from mullion.language.query import Column, Expr, walk
 from mullion.planner.sliced import AnswerTemplate
+from mullion.questions_first import give_way
 from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
 from mullion.slices.pairs import Pairs
 
@@ -130,6 +131,7 @@ class AnswerTable:
         return ranks_of(vector, descending=descending, nulls_first=nulls_first)
 
     def _array(self, expr: Expr) -> pa.Array:
+        give_way()
         if isinstance(expr, Column):
             if expr.name.startswith("#k"):
                 return self._found.key(int(expr.name[2:]))

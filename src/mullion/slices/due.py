@@ -22,6 +22,7 @@ from mullion.instants import EVERYTHING, NO_START
 from mullion.language.query import Period
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct, edges_between, most_edges
+from mullion.questions_first import give_way
 
 
 def first_end(time: int, window: Period) -> int:
@@ -177,6 +178,7 @@ def due_windows(
     slides = np.array([q.window.slide for q in queries], np.int64)
     parts = [(*_plain_windows(plain, queries, cursors, seen, watermark), slides[plain])]
     for i, query in enumerate(queries):
+        give_way()
         if query.at_most is not None:
             own = scheduled_windows(query, cursors[query.name], seen, scheduled.get(query.name, ()))
             parts.append((np.full(len(own[0]), i), *own))

@@ -27,6 +27,7 @@ from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
+from mullion.questions_first import give_way
 from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
 from mullion.slices.arrange import is_ordered
 from mullion.slices.due import Due
@@ -114,7 +115,9 @@ def finalize(
         own = _RowsOfSlots(rows, grouping, slots, counted, span)
         mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
+            give_way()
             for turn, found in _found_in_turns(own, template, due, windows, work):
+                give_way()
                 made = make_answers(grouping, template, due, turn, found, work, arranged=arranged)
                 if made is not None:
                     yield made
@@ -162,6 +165,7 @@ class _RowsOfSlots:
 
     def found(self, due: Due, windows: Index, count: Index) -> WindowGroups:
         """What these groups have in each window."""
+        give_way()
         return ranged_groups(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
 
     def swept(

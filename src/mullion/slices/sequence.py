@@ -17,6 +17,7 @@ from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.planner.synopsis_choice import walk_pays
+from mullion.questions_first import give_way
 from mullion.slices.arrange import rank_of_keys
 from mullion.slices.base import Synopsis
 from mullion.slices.basic_interval import BasicInterval
@@ -79,6 +80,7 @@ class RowSequence:
         if name == Interval.name and walk_pays(low, high, state.partial):
             name = BasicInterval.name
         if (state, name) not in self.synopses:
+            give_way()
             self.synopses[state, name] = self._built(state, name)
         return self.synopses[state, name]
 

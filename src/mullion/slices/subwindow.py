@@ -24,6 +24,7 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import ORIGIN
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn
+from mullion.questions_first import give_way
 from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.signature import unpack
 
@@ -173,6 +174,7 @@ class PartialSubWindows:
 
     def state(self, state: StateColumn) -> tuple[Vector, ...]:
         """The stored fields of a state; its identity throughout when it was not kept yet."""
+        give_way()
         stored = state.partial.stored
         if f"{state.name}.0" not in self.table.schema.names:
             return tuple(Vector.from_arrow(pa.nulls(len(self.slices), arrow_type(t)), t) for t in stored)

@@ -19,6 +19,7 @@ from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
+from mullion.questions_first import give_way
 from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, Runs, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
@@ -141,6 +142,7 @@ class WindowTier:
         self.cursors = {name: c for name, c in self.cursors.items() if name in names}
         left = {name: slices[slices >= horizon] for name, slices in self.inherited.items() if name in names}
         self.inherited = {name: slices for name, slices in left.items() if len(slices)}
+        give_way()
         self._kept.forget(self._entries, plan, horizon)
         endless = is_endless(plan)
         if not endless:

@@ -32,6 +32,7 @@ from mullion.language.types import Type
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
+from mullion.questions_first import give_way
 from mullion.slices.kernels.events import Context, Events
 from mullion.slices.kernels.grouping_partials import GroupingPartials
 from mullion.slices.kernels.layout import shared_nulls
@@ -108,10 +109,13 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
     with _in_threads(job.threads) as run:
+        give_way()
         find_shared(made, run)
+        give_way()
         run(GroupingPartials.prepare, made)
         lanes = [(grouped, slot) for grouped in made for slot in range(grouped.lanes)]
         rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
+        give_way()
         owned = [(grouped, [next(rows) for _ in range(grouped.lanes)]) for grouped in made]
         return run(lambda own: own[0].table(own[1]), owned)
 
