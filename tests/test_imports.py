@@ -15,6 +15,7 @@ LAYERS = (
     "instants",
     "lazy",
     "questions_first",
+    "threads",
     "arguments",
     "memory",
     "allocation",

@@ -15,11 +15,11 @@ from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
-from mullion.runtime.threads import iterated_side_by_side
 from mullion.slices.due import Due, Runs, shown, slices_within
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
+from mullion.threads import iterated_side_by_side
 
 MOST_WAITING = 4_000_000
 """Answers that wait until those before are written."""

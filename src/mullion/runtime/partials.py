@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import pyarrow as pa
 
@@ -16,11 +15,11 @@ from mullion.runtime.late import SetAside
 from mullion.runtime.planning import with_groupings
 from mullion.runtime.sharing_set import CountedPartials, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
-from mullion.runtime.threads import side_by_side
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.subwindow import PartialSubWindows, in_portions
 from mullion.slices.tally import Tally, late_for, tally
 from mullion.storage.marks import Mark
+from mullion.threads import cores, in_threads
 
 
 class PartialsStage:
@@ -63,10 +62,11 @@ class PartialsStage:
         for plan, own in zip(plans, collected, strict=True):
             for grouping, tables in zip(plan.groupings, own.late, strict=True) if own.late else ():
                 self._count_late(grouping, tables)
-        tasks = [partial(_sub_windows, plan, own) for plan, own in zip(plans, collected, strict=True)]
         give_way()
+        with in_threads(cores()) as run:
+            every = run(_sub_windows, list(zip(plans, collected, strict=True)))
         first = None
-        for at, taken in enumerate(side_by_side(tasks)):
+        for at, taken in enumerate(every):
             counted = self._take(sets[at], [*taken, *(written[at] if written is not None else [])])
             first = counted if first is None else first
         assert first is not None
@@ -109,8 +109,9 @@ class PartialsStage:
         return first
 
 
-def _sub_windows(plan: Plan, collected: Collected) -> list[CountedPartials]:
+def _sub_windows(made: tuple[Plan, Collected]) -> list[CountedPartials]:
     """The sub-windows of each grouping of a plan, and what its partials say of the batch."""
+    plan, collected = made
     taken: list[CountedPartials] = []
     for grouping, tables in zip(plan.groupings, collected.taken, strict=True) if collected.taken else ():
         give_way()

@@ -16,11 +16,8 @@ By dense rows, a row belongs to one predicate, its `slot`, instead of to the fra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -38,6 +35,7 @@ from mullion.slices.kernels.grouping_partials import GroupingPartials
 from mullion.slices.kernels.layout import shared_nulls
 from mullion.slices.kernels.selection import Compared
 from mullion.slices.kernels.shared_work import find_shared
+from mullion.threads import in_threads
 
 Windows = tuple[Period, ...]
 
@@ -90,9 +88,6 @@ def takes_order(groupings: Sequence[Grouping]) -> bool:
     return any(state.partial.takes_order for grouping in groupings for state in grouping.states)
 
 
-T = TypeVar("T")
-
-
 def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     """The partials of one batch of events for each grouping.
 
@@ -108,7 +103,7 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         )
         for grouping, method, windows in zip(job.groupings, job.methods, job.windows, strict=True)
     ]
-    with _in_threads(job.threads) as run:
+    with in_threads(job.threads) as run:
         give_way()
         find_shared(made, run)
         give_way()
@@ -118,12 +113,3 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         give_way()
         owned = [(grouped, [next(rows) for _ in range(grouped.lanes)]) for grouped in made]
         return run(lambda own: own[0].table(own[1]), owned)
-
-
-@contextmanager
-def _in_threads(threads: int) -> Iterator[Callable[[Callable[[Any], T], Sequence[Any]], list[T]]]:
-    if threads <= 1:
-        yield lambda work, items: [work(item) for item in items]
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield lambda work, items: list(pool.map(work, items))

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from operator import call
-from typing import Any
 
 from mullion.language.query import Expr
 from mullion.planner.plan import StateColumn
 from mullion.slices.kernels.events import Events
 from mullion.slices.kernels.grouping_partials import GroupingPartials, has_columns
-
-Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""Does something with each of some items, perhaps in threads."""
+from mullion.threads import Run
 
 
 def find_shared(made: Sequence[GroupingPartials], run: Run) -> None:

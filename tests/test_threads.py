@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.runtime.threads import WAITING, iterated_side_by_side
+from mullion.threads import WAITING, iterated_side_by_side
 
 
 def counted(first: int, number: int) -> Iterator[int]:
