@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
 from unittest.mock import patch
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mullion.algebra.nodes import Promising, nodes
+from mullion.algebra.nodes import Node, Project, Promising, nodes
 from mullion.binding.relations import bind
+from mullion.errors import CheckpointError
 from mullion.instants import THE_END
 from mullion.language.parse import parse_query
+from mullion.language.query import Column
+from mullion.language.types import INT
 from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.network import Network
+from mullion.operators.offering import OfferingOperator
+from mullion.operators.promising_join import PromisingJoinOperator
+from mullion.operators.timed_rows import TimedRows
 from mullion.reference.promising import told_in_steps
-from promising import STREAMS, Summary, as_told, events_of, promising, ranges, steps, streams, told, world_of
+from networks import columns_of
+from promising import COLUMNS, STREAMS, Summary, as_told, events_of, promising, ranges, steps, streams, told, world_of
 
 ROW = 80
 """Bytes of a row: k and v have four, and ts, number, id, start and end eight; beside them id, code and run."""
@@ -150,6 +162,87 @@ def test_without_shortage_it_is_the_join(
         found, tallies = told(node, events, nows, restarts=restarts)
         assert sorted(row for some in found for row in some) == sorted(as_told(world_of(node, events).rows(node)))
         assert tallies[-1]["offered"] == tallies[-1]["told"] and tallies[-1]["share"] == 1
+
+
+def any_kind(dice: Random) -> Promising:
+    """Of one shape; those with MEMORY keep rows of their own."""
+    return promising(
+        dice.choice(("asc", "desc", "weighted")),
+        range_=(10, 25),
+        by=dice.choice(("e", "e * v", "v", "1", "e / (v - 3)")),
+        residual=dice.choice((None, None, "`0.v` < `1.v`")),
+        fade=dice.choice((1.0, 0.5)),
+        ages=(4,),
+        memory=dice.choice((None, None, None, 900)),
+        rows=dice.choice((1, 4, 9, 1000)),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_joins_of_one_shape_share_rows_and_tell_what_each_would_alone(seed: int) -> None:
+    """They come and go, with restarts between. One that comes later knows of the events from then on; numbers, by which
+    samples are drawn, go on."""
+    dice = Random(seed)
+    times = {name: sorted(dice.randrange(60) for _ in range(60)) for name in ("s1", "s2")}
+    events = {name: events_of(*((at, dice.choice((0, 0, 1, 2, None))) for at in own)) for name, own in times.items()}
+    kinds, before, came = list(dict.fromkeys(any_kind(dice) for _ in range(4))), -(1 << 60), {"s1": 0, "s2": 0}
+    network, alone = Network(), dict[Promising, Network]()
+    for now in (*sorted(dice.sample(range(5, 60), 10)), THE_END):
+        standing = [kind for kind in kinds if dice.random() < (0.8 if kind in alone else 0.4)]
+        network.set_roots([root_of(kind) for kind in standing])
+        if dice.random() < 0.3:
+            network = restarted(network)
+        for kind in standing:
+            alone.setdefault(kind, Network()).set_roots([root_of(kind)])
+        alone = {kind: alone[kind] for kind in standing}
+        arrived = {name: columns_of(dict.fromkeys(events, COLUMNS), events, name, before, now) for name in events}
+        arrived = {n: replace(own, numbers=came[n] + np.arange(len(own.times))) for n, own in arrived.items()}
+        came, before = {name: came[name] + len(own.times) for name, own in arrived.items()}, now
+        found = network.advance(arrived, now)
+        for kind, by_itself in alone.items():
+            wanted = by_itself.advance(arrived, now)[root_of(kind)].fresh
+            if kind.order != "weighted":
+                assert as_rows(found[root_of(kind)].fresh) == as_rows(wanted)
+            assert (
+                tally_of(network, kind)["offered"] == tally_of(by_itself, kind)["offered"] or kind.order == "weighted"
+            )
+        shared = [kind for kind in standing if kind.memory is None]
+        stores = [own.operator for own in network.working.values() if isinstance(own.operator, OfferingOperator)]
+        assert len(stores) == bool(shared) + len(standing) - len(shared), "the last one lets the rows go"
+
+
+def restarted(network: Network) -> Network:
+    again = Network()
+    again.set_roots(network.roots)
+    again.restore(network.parts())
+    return again
+
+
+def root_of(kind: Promising) -> Node:
+    """Some read fewer columns than others, so that a join that comes may need more of rows that are there."""
+    return Project(kind, (("v", Column("1.v"), INT),)) if kind.order == "asc" else kind
+
+
+def as_rows(fresh: TimedRows) -> list[tuple]:
+    values = fresh.rows.to_pylist()
+    return sorted(zip(fresh.ids.tolist(), fresh.start, fresh.end, map(repr, values), strict=True))
+
+
+def tally_of(network: Network, kind: Promising) -> dict:
+    operator = network.operator(kind)
+    assert isinstance(operator, PromisingJoinOperator)
+    tally = operator.tally.facts()
+    assert tally["offered"] == tally["told"] + tally["waiting"] + tally["expired"] + tally["shed"]
+    return tally
+
+
+def test_a_state_of_before_rows_were_shared_is_refused() -> None:
+    node = promising(rows=4)
+    network = Network()
+    network.set_roots([node])
+    with pytest.raises(CheckpointError, match="keep rows of their own"):
+        network.restore({node.name: {"0.rows": [], "1.rows": []}})
 
 
 OF_THREE = ("s1.k = s2.k AND s2.k = s3.k", "s1.k = s2.k AND s2.v = s3.k", "s1.k = s2.k AND s2.k = s3.k AND s1.v < s3.v")

@@ -58,6 +58,9 @@ class Operator(ABC):
     def purge(self, ended: Mapping[str, pa.Table]) -> None:  # noqa: B027
         """Keys of streams have become over: let go of what only rows of these keys could have met or changed."""
 
+    def end_step(self, now: int) -> None:  # noqa: B027
+        """All operators have gone on to `now`: let go of what those above needed for that."""
+
     @property
     def held(self) -> int:
         """How many rows its state holds, duplicates and all; operators without state hold none."""

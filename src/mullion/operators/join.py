@@ -39,14 +39,15 @@ from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
+from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.punctuated import Punctuated, purge
 from mullion.operators.registry import implements
-from mullion.operators.row_store import Cut, Hash, RowStore
+from mullion.operators.row_store import Cut, Hash, RowStore, restore_stores, saved_stores
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
-from mullion.operators.timed_tables import START, id_names
+from mullion.operators.timed_tables import START
 from mullion.operators.unprobed import parted, probing_weights
 
 T = TypeVar("T")
@@ -192,15 +193,10 @@ class JoinOperator(Operator):
         return sum(store.held for store in self._all_stores().values())
 
     def parts(self) -> Parts:
-        saved = {name: store.parts() for name, store in self._all_stores().items()}
-        return {f"{name}.{kind}": tables for name, own in saved.items() for kind, tables in own.items()}
+        return saved_stores(self._all_stores())
 
     def restore(self, parts: Parts) -> None:
-        for name, store in self._all_stores().items():
-            own = {
-                kind.removeprefix(f"{name}."): tables for kind, tables in parts.items() if kind.startswith(f"{name}.")
-            }
-            store.restore(own)
+        restore_stores(self._all_stores(), parts)
 
     def _all_stores(self) -> dict[str, RowStore]:
         stores = {str(i): store for i, store in enumerate(self.stores)}
@@ -225,19 +221,8 @@ class JoinOperator(Operator):
     def _gathered(self, i: int, own: KeyedSubWindow, partial: Partial, names: Sequence[str]) -> tuple[pa.Table, Ids]:
         """Columns of the join, and ids, of combinations that rows of input i found, which stand in a sub-window of
         their own."""
-        columns: dict[str, pa.ChunkedArray] = {}
-        ids = np.empty((len(partial), self.width), np.int64)
-        first = 0
-        for part, (store, width) in enumerate(zip(self.stores, self.widths, strict=True)):
-            inner_names = {name: self.places[name][1] for name in names if self.places[name][0] == part}
-            wanted = [*dict.fromkeys(inner_names.values()), *id_names(width)]
-            at = partial.at[part]
-            taken = own.table.select(wanted).take(pa.array(at)) if part == i else store.taken(at, wanted)
-            columns |= {name: taken.column(inner_name) for name, inner_name in inner_names.items()}
-            for k, number in enumerate(id_names(width)):
-                ids[:, first + k] = taken.column(number).to_numpy()
-            first += width
-        return pa.Table.from_arrays([columns[name] for name in names], names=list(names)), ids
+        stored = {part: store for part, store in enumerate(self.stores) if part != i}
+        return gathered(i, own, partial, stored, self.widths, {name: self.places[name] for name in names})
 
     def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
         """The combinations for which the residual predicate is true. Bad values are those of new ones."""

@@ -22,6 +22,7 @@ from mullion.operators.kernels.join import (
 )
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.row_store import RowStore
+from mullion.operators.sub_windows import SubWindows
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Partial:
         return Partial(None, self.is_clean, self.start[index], self.end[index], at)
 
 
-def probe(partial: Partial, store: RowStore, *, before_cuts: bool) -> Iterator[Pairs]:
+def probe(partial: Partial, store: SubWindows, *, before_cuts: bool) -> Iterator[Pairs]:
     """The rows of a store with equal keys that live at the same time, counted through; in portions.
 
     `before_cuts`: with the ends that rows promised before the last cuts.

@@ -13,6 +13,7 @@ from mullion.operators import (  # noqa: F401
     distinct,
     join,
     join_view,
+    offering,
     promising,
     result_window,
     stateless,

@@ -45,12 +45,13 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
 from mullion.operators.join_view import views_in, views_of
 from mullion.operators.make import make
-from mullion.operators.promising_network import share_time
+from mullion.operators.promising_network import refuse_own_rows, share_time
 from mullion.operators.stateless import Narrowed
 from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.window_occupancy import OccupancyListener, occupancy_listeners, with_length
 from mullion.options import Expiry
+from mullion.planner.promising import complete
 from mullion.planner.shared_joins import Shared, share_joins
 from mullion.questions_first import give_way
 
@@ -201,6 +202,8 @@ class Network:
                 deltas[node] = self._advanced(node, working.operator, inputs, now)
                 if isinstance(node, ResultWindow):
                     self._widen(node, deltas[node].fresh)
+        for working in self.working.values():
+            working.operator.end_step(now)
         self._close_keys(streams, events, now)
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
@@ -300,6 +303,7 @@ class Network:
             self.counts = dict(zip(table["stream"].to_pylist(), table["count"].to_pylist(), strict=True))
         for table in parts.get("streams", {}).get("newest", ()):
             self.newest = table["newest"][0].as_py()
+        refuse_own_rows(parts)
         saved = {node: parts[name] for node in self.working if (name := self._name(node)) in parts}
         known = {node: own["#needed"][0]["column"].to_pylist() for node, own in saved.items()}
         self._build(known, {})
@@ -326,8 +330,9 @@ def _no_keys(scan: Scan) -> ClosedKeys:
 
 
 def _as_they_are(roots: Sequence[Node]) -> Shared:
-    """Windows that announce their ends remember when, so joins over them are not made longer or shorter."""
-    return Shared({root: root for root in roots}, {})
+    """Windows that announce their ends remember when, so joins over them are not made longer or shorter. They are told
+    as a whole: to take back what was told of a row, one must know which part that was."""
+    return Shared({root: complete(root) for root in roots}, {})
 
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:

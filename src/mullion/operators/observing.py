@@ -16,7 +16,7 @@ not survive a restart. All other choices are tied to state: they are made when a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -28,6 +28,8 @@ from mullion.operators.anti_join import AntiJoinOperator
 from mullion.operators.base import Operator
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
+from mullion.operators.offering import OfferingOperator
+from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.row_store import RowStore
 from mullion.operators.stateless import FilterOperator
 from mullion.planner.join_order import probing_orders
@@ -77,9 +79,13 @@ class Observing:
                 shares[predicate_name(node.input, node.predicate)] = operator.passed.value
             elif isinstance(operator, JoinOperator):
                 join = operator.node
-                _see_keys(join, operator, distinct)
+                _see_keys(join, operator.stores, distinct)
                 if join.residual is not None:
                     shares[predicate_name(join, join.residual)] = operator.passed.value
+            elif isinstance(operator, OfferingOperator):
+                _see_keys(operator.node.input, operator.stores, distinct)
+            elif isinstance(operator, PromisingJoinOperator) and operator.join.residual is not None:
+                shares[predicate_name(operator.join, operator.join.residual)] = operator.passed.value
             elif isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
                 premature |= dict.fromkeys(streams_of(node.right), operator.seen.ended.value)
         stats = Stats(dict(self.rates), distinct, _known(shares), _known(premature))
@@ -104,9 +110,9 @@ def _known(found: Mapping[K, float | None]) -> dict[K, float]:
     return {name: share for name, share in found.items() if share is not None}
 
 
-def _see_keys(node: Join, operator: JoinOperator, distinct: dict[tuple[str, str], float]) -> None:
+def _see_keys(node: Join, stores: Sequence[RowStore], distinct: dict[tuple[str, str], float]) -> None:
     """How many different keys the windows hold that stand on streams."""
-    for part, keys, store in zip(node.parts, node.keys, operator.stores, strict=True):
+    for part, keys, store in zip(node.parts, node.keys, stores, strict=True):
         origin = part.traced(keys[0]) if len(keys) == 1 else None
         if origin is not None and store.held:
             name = origin[0].stream, render(origin[1])
@@ -122,6 +128,9 @@ def _overlaps(
             yield streams_of(node.left, node.right), node.overlap(model, operator.seen.free.value)
         if isinstance(operator, JoinOperator):
             join = operator.node
+            yield streams_of(*join.parts), join.overlap(model, operator.met.value)
+        if isinstance(operator, OfferingOperator):
+            join = operator.node.input
             yield streams_of(*join.parts), join.overlap(model, operator.met.value)
 
 

@@ -25,7 +25,7 @@ from mullion.language.types import TIMESTAMP
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import Events, Network
-from mullion.operators.promising_network import promising_sets
+from mullion.operators.promising_network import begin_at
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.operators.timed_rows import TimedRows
@@ -46,8 +46,7 @@ def answer_now(
     once = _at_one_instant(relation, now)
     assert once.stop is not None
     _begin_total(network, relation.root, once.stop)
-    for promises in promising_sets(working.operator for working in network.working.values()):
-        promises.before = once.stop - 1
+    if begin_at(once.stop - 1, (working.operator for working in network.working.values())):
         events = {stream: _before(once.stop, own) for stream, own in events.items()}
     result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)
     result.apply(network.advance(events, now + 1)[relation.root])

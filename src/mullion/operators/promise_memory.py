@@ -33,7 +33,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Promising
 from mullion.expressions.arrays import Array, Codes, Index, Mask, Real
 from mullion.operators.agenda import Entries
-from mullion.operators.base import Operator, Parts
+from mullion.operators.base import Parts
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.join_probe import Partial, count_met, same_key
@@ -55,14 +55,13 @@ BESIDE = 3
 NO_AGES = np.zeros(0, np.int64)
 
 
-def key_stores(node: Promising, inputs: Sequence[Operator], construction: Construction) -> list[RowStore]:
-    """Stores for the keys and lives of rows of each input."""
-    stores = []
-    for part, keys, source in zip(node.parts, node.keys, inputs, strict=True):
-        columns = [source.schema.field(name) for name in sorted(names_in(keys))]
-        schema = pa.schema([*columns, pa.field(NUMBER, pa.int64())])
-        stores.append(construction.store(part.kept_as, schema, source.width, key_function(keys, part.types)))
-    return stores
+def key_stores(node: Promising, stores: Sequence[RowStore], construction: Construction) -> list[RowStore]:
+    """Stores for the keys and lives of rows of each input, of which there are some for all columns."""
+    made = []
+    for part, keys, store in zip(node.parts, node.keys, stores, strict=True):
+        schema = pa.schema([store.schema.field(name) for name in (*sorted(names_in(keys)), NUMBER)])
+        made.append(construction.store(part.kept_as, schema, store.width, key_function(keys, part.types)))
+    return made
 
 
 class Passed:
@@ -106,9 +105,11 @@ class Passed:
 
 
 class PromiseMemory:
-    def __init__(self, node: Promising, stores: Sequence[RowStore], gone: Sequence[RowStore]) -> None:
+    def __init__(self, node: Promising, gone: Sequence[RowStore]) -> None:
         """`gone`: for the keys and lives of rows of each input that were let go."""
-        self.node, self.stores, self.gone = node, stores, gone
+        self.node, self.gone = node, gone
+        self.stores: Sequence[RowStore] = ()
+        """What is kept of each input. Each step says where."""
         self.halvings = 0
         """How often the part of the rows was halved that the sample has."""
         self.passed = Passed()

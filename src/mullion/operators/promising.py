@@ -11,17 +11,14 @@ from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.promising_selection import PromisingSelectionOperator
 from mullion.operators.registry import implements
 from mullion.operators.stateless import Narrowed
-from mullion.operators.weighed_join import WeighedJoin
 
 
 @implements(Promising)
 def promising(node: Promising, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> Operator:
-    """Where negative tuples tell when rows end, all rows are told: to take back what was told of a row, one must know
-    which part that was."""
-    is_whole = any(construction.has_retractions(part.pattern) for part in node.parts)
+    """Where negative tuples tell when rows end, all rows of a selection are told, as all of a join are
+    (`planner.promising.complete`)."""
     if isinstance(node.input, Join):
-        whole = WeighedJoin(node, inputs, construction) if is_whole else None
-        return whole or PromisingJoinOperator(node, inputs, construction)
-    if is_whole:
+        return PromisingJoinOperator(node, inputs, construction)
+    if any(construction.has_retractions(part.pattern) for part in node.parts):
         return Narrowed(inputs[0], [name for name in inputs[0].schema.names if construction.reads(name)])
     return PromisingSelectionOperator(node, inputs, construction)

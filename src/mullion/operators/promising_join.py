@@ -1,13 +1,16 @@
 """The promising join: the whole join while the budget of a step reaches, otherwise its most promising part (ali 5.1).
 
-    new rows of input 0 --how many would each meet in 1?--. entries, with promises --order--> told, as far as the budget
-    new rows of input 1 --how many would each meet in 0?--'                                   the rest waits or is shed
+    what new rows can meet --promises--> entries --order--> told, as far as the budget
+    (`StepOffers`, for all joins of the shape)              the rest waits or is shed
 
-Where all that is offered fits, it is told by `JoinOperator` itself. Otherwise every new row that meets others is an
-entry of its `PromisingSet`, which says what is told.
+Where all that is offered fits, it is told as a whole. Otherwise every new row that meets others is an entry of its
+`PromisingSet`, which says what is told.
 
 Estimates are exact counts: the rows are in memory, sorted by key, and can be counted without being gathered. The paper
 has sketches there, since its tuples lie in lists.
+
+The rows are those of an `OfferingOperator`, which joins that prefer otherwise stand on too. One that enters while rows
+are there offers those that came since.
 
 Where MEMORY is short, rows are let go before their time (see `promise_memory`), and what waits with them is shed.
 
@@ -15,8 +18,8 @@ A join of three or more streams is a stack of these. What a lower one tells late
 there what is still alive.
 
 Requires: two inputs whose rows end when they promised to.
-Time: as the join for what is told; for what is offered, counting.
-Space: the windows of the inputs, and one entry for each row that waits; MEMORY at most, and what a step brings.
+Time: as the join for what is told; for what is offered, counting, once for all joins of the shape.
+Space: one entry for each row that waits. With the windows of the inputs MEMORY at most, and what a step brings.
 Guarantee: every row that is told is one of the join's, once; without shortage it is the join. Where groups are made of
 them, weights are the reciprocals of chances, and times at which rows are missing are told; at others none is.
 """
@@ -30,124 +33,111 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Promising
-from mullion.algebra.nodes.promising import KEPT, KEPT_UNIT
+from mullion.algebra.nodes import Join, Promising
+from mullion.algebra.nodes.promising import KEPT, KEPT_UNIT, OF_A_SAMPLE
 from mullion.algebra.streams import WEIGHT
 from mullion.expressions.arrays import Array, Counts, Real
+from mullion.language.types import DOUBLE
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Partial, choose, extended
 from mullion.operators.kernels.chosen_pairs import Wanted, codes_of
-from mullion.operators.kernels.join import PORTION, Pairs, common_runs
-from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.kernels.join import PORTION, Pairs
 from mullion.operators.missing import Missing
+from mullion.operators.offering import OfferingOperator
 from mullion.operators.promise_budget import StepBudget
 from mullion.operators.promise_memory import PromiseMemory, key_stores
-from mullion.operators.promise_offers import NUMBER, number_of, numbered, numbered_rows, numbers_of, offers_of
+from mullion.operators.promise_offers import number_of, numbered_rows, numbers_of
 from mullion.operators.promise_orders import phases
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
-from mullion.operators.row_store import RowStore
+from mullion.operators.row_store import RowStore, restore_stores, saved_stores
+from mullion.operators.share import Share
+from mullion.operators.stateless import Narrowed
+from mullion.operators.step_offers import Found, Residual, Since, StepOffers
+from mullion.operators.sub_windows import SubWindows
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.weighed_join import WeighedJoin
 
 ENTRY = 2
 """The place in `Partial.at`, beside those of the two inputs, of the entry by which a pair is told."""
+NOT_YET = (-1, -1)
 
 
-class PromisingJoinOperator(WeighedJoin):
+class PromisingJoinOperator(Operator):
+    picks_columns = True
+
     def __init__(self, node: Promising, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
-        super().__init__(node, inputs, construction)
-        self.promising = node
-        number = pa.field(NUMBER, pa.int64())
-        self.stores = [
-            construction.store(part.kept_as, source.schema.append(number), source.width, key_function(keys, part.types))
-            for part, keys, source in zip(node.parts, node.keys, inputs, strict=True)
-        ]
-        self.memory = PromiseMemory(node, self.stores, key_stores(node, inputs, construction))
+        (source,) = inputs
+        assert isinstance(node.input, Join)
+        self.node, self.join, self.width = node, node.input, source.width
+        fields = [field for field in source.schema if construction.reads(field.name)] or [source.schema.field(0)]
+        self._columns = [field.name for field in fields]
+        sampled = [(name, type_) for name, type_ in node.of_a_sample.items() if construction.reads(name)]
+        fields += [pa.field(name, pa.float64() if type_ == DOUBLE else pa.int64()) for name, type_ in sampled]
+        self.schema = pa.schema(fields)
+        self._residual = Residual(self.join)
+        self.passed = Share()
+        """Of the pairs that were looked at, those that the residual let pass."""
+        offering = source.source if isinstance(source, Narrowed) else source
+        assert isinstance(offering, OfferingOperator)
+        self.memory = PromiseMemory(node, key_stores(node, offering.stores, construction))
         self.promises = PromisingSet(node, self)
-        self.came = [0, 0]
-        """How many rows of each input have come."""
-        self._looked_at = 0
+        self.since: Since = NOT_YET
+        """How many rows of each input had come when it entered: it offers the others."""
+        self._step: StepOffers | None = None
 
     # A step
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        began = time.perf_counter()
-        assert not any(len(delta.retracted) for delta in inputs), "rows end when they promised to"
-        budget = self.promises.begin(began, self.most_rows, sum(delta.spent for delta in inputs))
-        inputs = [self._numbered(i, delta) for i, delta in enumerate(inputs)]
-        missed = sum(self.memory.missed(i, self._sorted(i, delta.fresh)) for i, delta in enumerate(inputs))
+        (delta,) = inputs
+        step = self._step = delta.offers
+        assert step is not None
+        began = time.perf_counter() - step.seconds
+        self.memory.stores = step.stores
+        self.since = step.came if self.since == NOT_YET else self.since
+        budget = self.promises.begin(began, self.most_rows, delta.spent)
+        missed = sum(self.memory.missed(i, fresh) for i, fresh in enumerate(step.fresh))
         self.tally.offered += missed
         self.tally.lose(missed)
-        told = self._told(inputs, now, budget)
-        missing = [delta.missing for delta in (told, *inputs) if delta.missing is not None]
-        self._leave(now)
-        self.promises.end(began, sum(len(delta.fresh) for delta in inputs), budget)
-        return replace(told, missing=Missing.union(missing) if missing else None, spent=budget.spent)
-
-    def _told(self, inputs: Sequence[Delta], now: int, budget: StepBudget) -> Delta:
-        if self._surely_fits(inputs, budget):
-            began, looked_at = time.perf_counter(), self._looked_at
-            whole = super().advance(inputs, now)
-            met = self._looked_at - looked_at
-            self.tally.offered += met
-            self.promises.whole_pace.learn(met, time.perf_counter() - began)
-            budget.spend_whole(sum(len(delta.fresh) for delta in inputs), met)
-            return replace(whole, missing=self.promises.lacking)
-        offers = []
-        for i, delta in enumerate(inputs):
-            self.bad += self._bad_keys[i].among(delta.fresh.rows)
-            fresh = self._sorted(i, delta.fresh)
-            if fresh is not None:
-                until = self.came[0] if i else self.came[1] - len(inputs[1].fresh)
-                offers.append(offers_of(self.promising, i, fresh, self.stores[1 - i], until, self.promises.before))
-                self.stores[i].add(fresh)
-        new, held = [len(delta.fresh) for delta in inputs], [store.held for store in self.stores]
-        self.met.step()
         self.passed.step()
-        combinations = new[0] * max(held[1] - new[1], 0) + new[1] * held[0]
-        self.met.see(combinations, sum(int(entries.pairs.sum()) for entries in offers))
-        rows = self.promises.tell(offers, budget, sum(self.came))
-        for store in self.stores:
-            store.expire(now)
-        joined = TimedRows.concat(rows) if rows else TimedRows.empty(self.schema, self.width)
-        return Delta(joined, Retractions.none(self.width), now, missing=self.promises.lacking)
+        rows = self._whole(step, budget) if self._surely_fits(step, budget) else self._chosen(step, budget)
+        fresh = TimedRows.concat(rows) if rows else TimedRows.empty(self.schema, self.width)
+        lacking = [self.promises.lacking, *([] if delta.missing is None else [delta.missing])]
+        self._leave(now)
+        self.promises.end(began, sum(step.new), budget)
+        none = Retractions.none(self.width)
+        return Delta(fresh, none, now, missing=Missing.union(lacking), spent=budget.spent)
 
-    def _numbered(self, i: int, delta: Delta) -> Delta:
-        fresh = numbered(delta.fresh, self.came[i])
-        self.came[i] += len(fresh)
-        return replace(delta, fresh=fresh)
-
-    def _sorted(self, i: int, rows: TimedRows) -> KeyedSubWindow | None:
-        """Once, although they are counted before they are told."""
-        if "sorted" not in rows.noted:
-            rows.noted["sorted"] = super()._sorted(i, rows)
-        found: KeyedSubWindow | None = rows.noted["sorted"]
-        return found
-
-    def _surely_fits(self, inputs: Sequence[Delta], budget: StepBudget) -> bool:
+    def _surely_fits(self, step: StepOffers, budget: StepBudget) -> bool:
         """Whether nothing waits, and all that new rows can meet fits."""
         if len(self.promises.agenda):
             return False
-        new = [len(delta.fresh) for delta in inputs]
-        held = [store.held for store in self.stores]
-        at_most = new[0] * held[1] + new[1] * (held[0] + new[0])
-        pace = self.promises.whole_pace
-        if budget.fits_whole(sum(new), at_most, pace):
-            return True
-        fresh = [self._sorted(i, delta.fresh) for i, delta in enumerate(inputs)]
-        return budget.fits_whole(sum(new), _at_most(fresh, self.stores), pace)
+        pace, events = self.promises.whole_pace, sum(step.new)
+        return budget.fits_whole(events, step.at_most, pace) or budget.fits_whole(events, step.with_equal_keys, pace)
 
-    def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
-        """Without what had ended before the step: rows that a join below tells late meet what is there."""
-        before = self.promises.before
-        found = super()._combinations(i, rows, before_cuts=before_cuts)
-        if rows.start.min(initial=before) >= before:
-            return found
-        return (some.take(np.flatnonzero(some.end > before)) for some in found)
+    def _whole(self, step: StepOffers, budget: StepBudget) -> list[TimedRows]:
+        began = time.perf_counter()
+        whole = step.whole(self._residual, self.since)
+        rows = whole.rows.with_rows(whole.rows.rows.select(self._columns))
+        rows, told = self._sampled(rows, [(found, step.met[found.side]) for found in whole.found]), len(rows)
+        self.bad += whole.bad
+        self._see(whole.met, told, whole.apart)
+        self.tally.offered += whole.met
+        self.promises.whole_pace.learn(whole.met, time.perf_counter() - began)
+        budget.spend_whole(sum(step.new), whole.met)
+        return [rows]
+
+    def _chosen(self, step: StepOffers, budget: StepBudget) -> list[TimedRows]:
+        offers = [step.entries(self.node, i, self.since) for i in (0, 1)]
+        return self.promises.tell(offers, budget, sum(step.came) + sum(step.new))
+
+    def _see(self, met: int, told: int, apart: float) -> None:
+        """So many pairs were looked at and told. Those that the residual turns down were never offers."""
+        self.passed.see(met, told)
+        self.tally.offered -= met - told
+        self.tally.told += told
+        self.tally.apart += apart
 
     # The pairs of entries
 
@@ -162,7 +152,8 @@ class PromisingJoinOperator(WeighedJoin):
 
     def split(self, entry: Entries, most: int) -> tuple[Entries, int, int]:
         kept = [numbers_of(store.windows) for store in self.stores]
-        number = np.sort(np.concatenate([kept[1 - m.side][m.pairs.stored] for m in self._met(entry, entry.pairs)]))
+        met = self._met(entry, entry.pairs)
+        number = np.sort(np.concatenate([kept[1 - some.found.side][some.pairs.stored] for some in met]))
         first = int(number[-most])
         left = len(number) - most
         part = replace(entry, since=np.array([first]), pairs=np.array([most]))
@@ -173,7 +164,7 @@ class PromisingJoinOperator(WeighedJoin):
         together: list[_Met] = []
         alive = np.zeros(len(entries), np.int64)
         for met in self._met(entries, drawn, alive):
-            if together and (together[0].window is not met.window or sum(map(len, together)) > PORTION):
+            if together and (together[0].found.own is not met.found.own or sum(map(len, together)) > PORTION):
                 rows += self._joined(together)
                 together = []
             together.append(met)
@@ -181,7 +172,9 @@ class PromisingJoinOperator(WeighedJoin):
 
     def _met(self, entries: Entries, taken: Counts, alive: Counts | None = None) -> Iterator[_Met]:
         """So many of the pairs that entries still have. `alive` counts all of these."""
-        phase, chance = phases(entries.probe + sum(self.came)), self.promises.chance
+        step = self._step
+        assert step is not None
+        phase, chance = phases(entries.probe + sum(step.came) + sum(step.new)), self.promises.chance
         chance = np.ones(len(entries)) if chance is None else chance
         for i in (0, 1):
             mine, other = np.flatnonzero(entries.side == i), self.stores[1 - i]
@@ -194,72 +187,89 @@ class PromisingJoinOperator(WeighedJoin):
                 partial.at[ENTRY] = which
                 own, seen = entries.take(which), np.zeros(len(which), np.int64)
                 drawn = taken[which], own.pairs, phase[which], chance[which]
-                wanted = Wanted(own.since, own.until, *drawn, seen, own.probe, i, self.promising.salt)
+                wanted = Wanted(own.since, own.until, *drawn, seen, own.probe, i, self.node.salt)
                 for number, met, first in zip(stored, other.windows, other.offsets().tolist(), strict=True):
                     for pairs in choose(partial, met, number, wanted, self.promises.before):
                         if len(pairs):
-                            yield _Met(i, window, partial, replace(pairs, stored=pairs.stored + first))
+                            counted = replace(pairs, stored=pairs.stored + first)
+                            yield _Met(Found(i, window, partial), counted)
                 if alive is not None:
                     alive[which] = wanted.seen
 
     def _joined(self, together: Sequence[_Met]) -> list[TimedRows]:
         """Pairs of the rows of one sub-window as rows of the join."""
-        i, window, partial = together[0].side, together[0].window, together[0].partial
-        met = extended(partial, Pairs.concat([chunk.pairs for chunk in together]), 1 - i, is_last=True)
-        passing = self._where_residual(i, window, met)
-        self.passed.see(len(met), len(passing))
-        return [self._timed(i, window, passing)] if len(passing) else []
+        step, probing = self._step, together[0].found
+        assert step is not None
+        pairs, other = Pairs.concat([chunk.pairs for chunk in together]), self.stores[1 - probing.side]
+        met = replace(probing, partial=extended(probing.partial, pairs, 1 - probing.side, is_last=True))
+        passing, bad = step.passing(met, other, self._residual)
+        self.bad += bad
+        told = len(passing.partial)
+        self._see(len(met.partial), told, step.apart(passing, other) if told else 0.0)
+        return [self._sampled(step.timed(passing, other, self._columns), [(passing, other)])] if told else []
 
-    def _of_a_sample(self, name: str, i: int, own: KeyedSubWindow, partial: Partial) -> Array:
-        sample, stored = self.promises.sample, partial.at[1 - i]
+    # What rows stand for
+
+    def _sampled(self, timed: TimedRows, found: Sequence[tuple[Found, SubWindows]]) -> TimedRows:
+        """Rows of some pairs, with the columns that say what each stands for."""
+        rows = timed.rows
+        for field in list(self.schema)[len(self._columns) :]:
+            values = [pa.array(self._of_a_sample(field.name, pairs, other)) for pairs, other in found]
+            rows = rows.append_column(field, pa.chunked_array(values, field.type))
+        return timed.with_rows(rows)
+
+    def _of_a_sample(self, name: str, found: Found, other: SubWindows) -> Array:
+        sample, i, at = self.promises.sample, found.side, found.partial.at
         if name in (KEPT, KEPT_UNIT):
-            number = numbers_of(self.stores[1 - i].windows)[stored]
+            number = numbers_of(other.windows)[at[1 - i]]
             return self.memory.weights(1 - i, number) if name == KEPT else 2 * number + 1 - i
-        if sample is None:
-            return super()._of_a_sample(name, i, own, partial)
+        if sample is None:  # of pairs that stand for themselves alone
+            count = len(found.partial)
+            return np.ones(count) if OF_A_SAMPLE[name] == DOUBLE else np.zeros(count, np.int64)
         if name == WEIGHT:
-            return sample.weight[partial.at[ENTRY]]
+            return sample.weight[at[ENTRY]]
         if sample.unit is not None:
-            return sample.unit[partial.at[ENTRY]]
-        both = number_of(own)[partial.at[i]], numbers_of(self.stores[1 - i].windows)[stored]
-        return codes_of(self.promising.salt, *(both if i == 0 else both[::-1]))
+            return sample.unit[at[ENTRY]]
+        both = number_of(found.own)[at[i]], numbers_of(other.windows)[at[1 - i]]
+        return codes_of(self.node.salt, *(both if i == 0 else both[::-1]))
 
-    def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
-        passing = super()._where_residual(i, own, partial, are_new=are_new)
-        self._looked_at += len(partial)
-        self.tally.offered -= len(partial) - len(passing)
-        self.tally.told += len(passing)
-        if len(passing):
-            other = np.concatenate([window.start for window in self.stores[1 - i].windows])
-            apart = own.start[passing.at[i]] - other[passing.at[1 - i]]
-            self.tally.apart += float(np.abs(apart).sum())
-        return passing
-
-    def _lets_go(self, i: int) -> bool:
-        """Rows of keys that are over stay: what waits may be with them."""
-        return False
+    # What leaves
 
     def _leave(self, now: int) -> None:
         self.promises.expire(now)
         self.memory.expire(now)
-        if self.memory.is_short(self.promises.agenda):
-            self._save_memory(now)
+        if self.node.memory is not None:  # so it is the only one that stands on the offering
+            for store in self.stores:
+                store.expire(now)
+            if self.memory.is_short(self.promises.agenda):
+                self._save_memory(now)
         self.tally.waiting = int(self.promises.agenda.pairs.sum())
-        self.tally.bytes = self.memory.size(self.promises.agenda)
 
     def _save_memory(self, now: int) -> None:
         """Let rows go. What waited with them is shed, but for what had expired."""
+        step = self._step
+        assert step is not None
         ends = (int(window.meets.max()) for store in self.stores for window in store.windows)
         self.promises.lose(now, max(ends, default=now))
         everything = np.arange(len(self.promises.agenda))
         counted, expired = self.promises.counted(self.promises.agenda, everything)
-        self.tally.rows_shed += self.memory.shed(counted, now, self.came)
+        came = [old + new for old, new in zip(step.came, step.new, strict=True)]
+        self.tally.rows_shed += self.memory.shed(counted, now, came)
         left, shed = self.promises.counted(counted, everything)
         self.promises.agenda = left.take(left.pairs > 0)
         self.tally.expired += expired
         self.tally.lose(shed)
 
+    def end_step(self, now: int) -> None:
+        self._step = None
+        self.tally.bytes = self.memory.size(self.promises.agenda)
+
     # State
+
+    @property
+    def stores(self) -> Sequence[RowStore]:
+        """Those of the offering, since the last step. What waits is told from them."""
+        return self.memory.stores
 
     @property
     def tally(self) -> PromiseTally:
@@ -267,50 +277,37 @@ class PromisingJoinOperator(WeighedJoin):
 
     @property
     def held(self) -> int:
-        return super().held + len(self.promises.agenda)
+        return len(self.promises.agenda) + sum(store.held for store in self.memory.gone)
 
     def structures(self) -> dict[str, str]:
-        return {**super().structures(), "agenda": "entries by promise"}
+        return {"agenda": "entries by promise"}
 
     def parts(self) -> Parts:
-        before = [self.promises.before] * 2
-        at = pa.table({"#came": self.came, "#before": before, "#halvings": [self.memory.halvings] * 2})
-        return {**super().parts(), **self.promises.parts(), **self.memory.parts(), "at": [at]}
+        before, halvings = [self.promises.before] * 2, [self.memory.halvings] * 2
+        at = pa.table({"#since": self.since, "#before": before, "#halvings": halvings})
+        return {**saved_stores(self._gone()), **self.promises.parts(), **self.memory.parts(), "at": [at]}
 
     def restore(self, parts: Parts) -> None:
-        super().restore(parts)
+        restore_stores(self._gone(), parts)
         for table in parts.get("at", ()):
-            self.came = table["#came"].to_pylist()
+            first, second = table["#since"].to_pylist()
+            self.since = first, second
             self.memory.halvings = table["#halvings"][0].as_py()
             self.promises.restore(parts, table["#before"][0].as_py())
         self.memory.restore(parts)
-        for store in self._all_stores().values():
+        for store in self.memory.gone:
             store.expire(self.promises.before)  # so that it merges, and takes memory, as without a restart
 
-    def _all_stores(self) -> dict[str, RowStore]:
-        return {**super()._all_stores(), **{f"gone{i}": store for i, store in enumerate(self.memory.gone)}}
+    def _gone(self) -> dict[str, RowStore]:
+        return {f"gone{i}": store for i, store in enumerate(self.memory.gone)}
 
 
 @dataclass(frozen=True)
 class _Met:
-    """Pairs of rows of input `side`, which stand in a sub-window, with rows of the other."""
+    """Pairs that rows of one sub-window found."""
 
-    side: int
-    window: KeyedSubWindow
-    partial: Partial
+    found: Found
     pairs: Pairs
 
     def __len__(self) -> int:
         return len(self.pairs)
-
-
-def _at_most(fresh: Sequence[KeyedSubWindow | None], stores: Sequence[RowStore]) -> int:
-    """How many pairs new rows make by their keys, whether they live at the same time or not."""
-    first, second = fresh
-    total = 0
-    for new, others in ((first, stores[1].windows), (second, [*stores[0].windows, first])):
-        for other in others:
-            if new is not None and other is not None:
-                own, stored = common_runs(new.runs, other.runs)
-                total += int((np.diff(new.runs.first)[own] * np.diff(other.runs.first)[stored]).sum())
-    return total

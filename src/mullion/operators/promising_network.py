@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from mullion.algebra.nodes import Node, is_aggregates
+from mullion.errors import CheckpointError
 from mullion.operators.auto_time import AutoTime
-from mullion.operators.base import Operator
+from mullion.operators.base import Operator, Parts
 from mullion.operators.column_pruning import in_order
+from mullion.operators.offering import OfferingOperator
 from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.promising_selection import PromisingSelectionOperator
 from mullion.operators.promising_set import PromisingSet
@@ -23,6 +25,23 @@ def promises_of(operator: Operator) -> PromisingSet | None:
 def promising_sets(operators: Iterable[Operator]) -> list[PromisingSet]:
     """Those that some operators have."""
     return [promises for operator in operators if (promises := promises_of(operator)) is not None]
+
+
+def begin_at(before: int, operators: Iterable[Operator]) -> bool:
+    """Let the first step offer what ends after a time; returns whether any of these has a choice."""
+    operators = list(operators)
+    own: list[PromisingSet | OfferingOperator] = [*promising_sets(operators)]
+    for offered in (*own, *(operator for operator in operators if isinstance(operator, OfferingOperator))):
+        offered.before = before
+    return bool(own)
+
+
+def refuse_own_rows(state: Mapping[str, Parts]) -> None:
+    """A state of before promising joins shared the rows of their inputs: each has numbered its own."""
+    if any(name.startswith("promising-") and "0.rows" in parts for name, parts in state.items()):
+        hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+        message = "the checkpoint has joins WITH PREFERENCE that keep rows of their own, as an earlier version did"
+        raise CheckpointError(message, hint=hint)
 
 
 def share_time(time: AutoTime, operators: Iterable[Operator], now: int, first_times: Iterator[int]) -> None:

@@ -41,7 +41,7 @@ from mullion.operators.promise_offers import NUMBER, numbered, numbered_rows, nu
 from mullion.operators.promise_orders import faded, promises
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
-from mullion.operators.row_store import RowStore
+from mullion.operators.row_store import RowStore, restore_stores, saved_stores
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import numbers
 
@@ -192,14 +192,10 @@ class PromisingSelectionOperator(Operator):
 
     def parts(self) -> Parts:
         at = pa.table({"#came": [self.came], "#before": [self.promises.before]})
-        saved = {name: store.parts() for name, store in self._stores().items()}
-        rows = {f"{name}.{kind}": tables for name, own in saved.items() for kind, tables in own.items()}
-        return {**rows, **self.promises.parts(), "at": [at]}
+        return {**saved_stores(self._stores()), **self.promises.parts(), "at": [at]}
 
     def restore(self, parts: Parts) -> None:
-        for name, store in self._stores().items():
-            own = {kind.removeprefix(f"{name}."): t for kind, t in parts.items() if kind.startswith(f"{name}.")}
-            store.restore(own)
+        restore_stores(self._stores(), parts)
         for table in parts.get("at", ()):
             self.came = table["#came"][0].as_py()
             self.promises.restore(parts, table["#before"][0].as_py())

@@ -33,6 +33,7 @@ from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
 from mullion.operators.keyed_sub_window import KeyedSubWindow, codes_of_ids, equal_codes
 from mullion.operators.merging import SMALL, is_merged
+from mullion.operators.sub_windows import SubWindows
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.timed_tables import END, HELD, START, id_names, numbers
 
@@ -55,7 +56,7 @@ def no_key(rows: pa.Table) -> Keys:
     return keys_of([], rows.num_rows)
 
 
-class RowStore(ABC):
+class RowStore(SubWindows, ABC):
     """Rows of one relation. `key` gives the keys by which they are probed; rows whose key is NULL match nothing and are
     not kept. Rows that are never probed have no key."""
 
@@ -66,7 +67,7 @@ class RowStore(ABC):
         self.schema, self.width = schema, width
         self.key = no_key if key is None else key
         self._small = 0 if key is None else SMALL
-        self.windows: list[KeyedSubWindow] = []
+        super().__init__([])
         self.now = EVER_BEFORE
 
     # Rows come
@@ -155,30 +156,11 @@ class RowStore(ABC):
 
     # What is there
 
-    def offsets(self) -> Index:
-        """The number of the first row of each sub-window, when rows are counted through."""
-        return np.cumsum([0, *map(len, self.windows)])[:-1]
-
-    def taken(self, index: Index, names: Sequence[str]) -> pa.Table:
-        """Columns of rows counted through all sub-windows, #id0.. and #start among them."""
-        table = pa.concat_tables([window.table.select(names) for window in self.windows])
-        return table.take(pa.array(index))
-
-    def ends(self) -> Times:
-        return np.concatenate([window.end for window in self.windows])
-
-    def meets(self, *, before_cuts: bool = False) -> Times:
-        return np.concatenate([window.meets_before if before_cuts else window.meets for window in self.windows])
-
     def rows(self) -> TimedRows:
         """All rows that have not ended."""
         if not self.windows:
             return TimedRows.empty(self.schema, self.width)
         return TimedRows.concat([_taken(window, window.alive(self.now)) for window in self.windows])
-
-    @property
-    def held(self) -> int:
-        return sum(map(len, self.windows))
 
     # What a restart needs
 
@@ -361,6 +343,17 @@ class ScannedList(RowStore):
         self, window: KeyedSubWindow, retracted: Retractions, codes: Times, *, released: bool
     ) -> tuple[Index, Index]:
         return window.scan(retracted, codes, released=released)
+
+
+def saved_stores(stores: Mapping[str, RowStore]) -> Parts:
+    """The state of several stores, under their names."""
+    return {f"{name}.{kind}": tables for name, store in stores.items() for kind, tables in store.parts().items()}
+
+
+def restore_stores(stores: Mapping[str, RowStore], parts: Parts) -> None:
+    """Go on with what `saved_stores` gave."""
+    for name, store in stores.items():
+        store.restore({k.removeprefix(f"{name}."): own for k, own in parts.items() if k.startswith(f"{name}.")})
 
 
 def _kept(

@@ -99,6 +99,7 @@ class Narrowed(Operator):
     """Only the columns that are asked for."""
 
     def __init__(self, source: Operator, names: Sequence[str]) -> None:
+        self.source = source
         self.schema = pa.schema([source.schema.field(name) for name in names])
         self.width = source.width
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,9 @@ from mullion.expressions.readonly import frozen
 from mullion.kernels.columns import Columns
 from mullion.operators.kernels.time_order import is_in_time_order
 from mullion.operators.missing import Missing
+
+if TYPE_CHECKING:
+    from mullion.operators.step_offers import StepOffers
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,8 @@ class Delta:
     """Of a relation that tells a part of itself, when rows are missing as far as is known now. None: never."""
     spent: float = 0.0
     """How much of the budget of a promising join was taken to make it, in the unit of that."""
+    offers: StepOffers | None = None
+    """What a step offers promising joins, where this is their input."""
 
     def as_held(self) -> Delta:
         """As if INTERNAL windows were external: rows end when they are let go."""

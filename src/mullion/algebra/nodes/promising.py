@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import ClassVar
 
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import Estimates, OperatorCost
 from mullion.algebra.nodes.base import Columns, Node, SameLives
 from mullion.algebra.nodes.join import Join
+from mullion.algebra.nodes.offering import Offering
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.streams import WEIGHT
@@ -122,15 +124,20 @@ class Promising(SameLives):
         """Whether what it prefers depends on how many rows meet, or are alike."""
         return any(ESTIMATE in names_in(promise) for promise in self.promises)
 
-    @property
+    @cached_property
     def operator_inputs(self) -> tuple[Node, ...]:
-        """The operator of a join joins by itself, as far as the budget reaches."""
-        return self.parts
+        """The operator of a join joins by itself, as far as the budget reaches, from what all of its shape share."""
+        if not isinstance(self.input, Join):
+            return self.inputs
+        return (Offering(replace(self.input, residual=None), "" if self.memory is None else self.name),)
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
         needed = {*needed} - OF_A_SAMPLE.keys()
-        whole = self.input.needs(needed) if isinstance(self.input, Join) else [needed | names_in(*self.keys[0])]
-        return [names | (names_in(promise) - {ESTIMATE}) for names, promise in zip(whole, self.promises, strict=True)]
+        promised = [names_in(promise) - {ESTIMATE} for promise in self.promises]
+        if not isinstance(self.input, Join):
+            return [needed | names_in(*self.keys[0]) | promised[0]]
+        asked = needed | (set() if self.input.residual is None else names_in(self.input.residual))
+        return [asked.union(*({f"{i}.{name}" for name in own} for i, own in enumerate(promised)))]
 
     @property
     def text(self) -> str:
