@@ -24,6 +24,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
 from mullion.spark.batch import SparkBatch, SparkSource
+from mullion.spark.files import pieces_of
 from mullion.spark.statistics import LastLook, of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))
@@ -77,6 +78,27 @@ def test_files_are_looked_at_again_when_they_or_what_is_asked_are_others(tmp_pat
     assert asked.selectivity("k", other[0].predicates[0]) == 0.1
     pq.write_table(events(0, 20, 7), tmp_path / "a.parquet")
     assert of_files_now(stream(tmp_path), other, look).groups["k"].number == 7
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_known_of_all_files_tells_of_a_large_part_of_them(tmp_path: Path) -> None:
+    for at, number in enumerate((400, 1000, 200)):
+        pq.write_table(events(2000 * at, number, 4), tmp_path / f"{at}.parquet")
+    asked, look = stream(tmp_path), LastLook()
+    known = of_files_now(asked, groupings(), look)
+
+    def part(*files: int) -> Statistics:
+        pieces = pieces_of([str(tmp_path / f"{at}.parquet") for at in files], asked, ("k", "x"))
+        assert pieces is not None
+        return look.at(pieces, asked, groupings())
+
+    large = part(1)
+    assert (large.events, large.oldest, large.newest) == (1000, 2000 * SECOND, 2999 * SECOND)
+    assert large.selections["k"] is known.selections["k"]
+    assert of_files_now(asked, groupings(), look) is known
+    small = part(2)
+    assert (small.events, small.selections["k"] is known.selections["k"]) == (200, False)
+    assert part(2, 1).selections["k"] is not known.selections["k"]
 
 
 @pytest.mark.usefixtures("few")

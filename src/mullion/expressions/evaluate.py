@@ -43,9 +43,14 @@ def count_bad(expr: Expr, columns: Mapping[str, Vector], length: int) -> Mask:
 
 def is_fallible(expr: Expr, columns: Mapping[str, Type]) -> bool:
     """Whether `count_bad` could ever find anything."""
+    return _is_fallible(expr, tuple((node.name, columns[node.name]) for node in walk(expr) if isinstance(node, Column)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_fallible(expr: Expr, columns: tuple[tuple[str, Type], ...]) -> bool:
     if not any(_ever_fails(node) for node in walk(expr)):
         return False
-    nothing = {node.name: Vector.of(columns[node.name], []) for node in walk(expr) if isinstance(node, Column)}
+    nothing = {name: Vector.of(type_, []) for name, type_ in columns}
     with np.errstate(all="ignore"):
         return Evaluation(nothing, 0).bad(expr) is not None
 

@@ -106,7 +106,9 @@ class Clustering(ClusterCosts):
         for queries in clusters:
             for name, own in _by_key_set(queries).items():
                 cluster = self._cluster(name, own)
-                by_rows = self.cost(cluster) < self._by_fragments(cluster)
+                by_rows = are_dense(cluster.states)
+                if len(cluster.slots) > 1:  # of a single one both leave the same
+                    by_rows = self.cost(cluster) < self._by_fragments(cluster)
                 cells += cluster.all_cells if by_rows else self._fragments(cluster).cells
         return cells
 

@@ -132,6 +132,12 @@ class Sampled:
         sums = np.bincount(at[held], counts[held], size).reshape(-1, width)
         return sums / np.maximum(1.0, numbers), numbers
 
+    @cached_property
+    def selectivities(self) -> Mapping[Expr, float]:
+        """The share of events that satisfies each predicate."""
+        means = self.truths.mean(axis=0).tolist() if len(self.truths) else ()
+        return {predicate: means[at] for predicate, at in self.columns.items()} if means else {}
+
     def cells(self, columns: Sequence[int], slices: Floats, events: Floats, of: int, most_groups: int) -> Floats:
         """`expected_cells` of queries, each with the groups of the events that its predicate selects. `events` are
         those of its slices before the selection, `of` are all."""
@@ -152,14 +158,16 @@ class Sampled:
     def fragments(self, predicates: Sequence[Expr], *, with_groups: bool) -> npt.NDArray[np.int64]:
         """The events of the sample in each fragment, or in each pair of a fragment and a group."""
         truths = self.truths_of(predicates)
+        if len(predicates) == 1:
+            counts = np.bincount(self.groups[truths[:, 0]]) if with_groups else truths.sum(axis=0)
+            return counts[counts > 0]
         selected = truths.any(axis=1)
         codes = _words(truths[selected])
         if with_groups:
             if len(predicates) > FEW_BITS:
                 _, codes = np.unique(codes, return_inverse=True)
             codes = codes.astype(np.int64) * (int(self.groups.max(initial=0)) + 1) + self.groups[selected]
-        counts: npt.NDArray[np.int64] = np.unique(codes, return_counts=True)[1]
-        return counts
+        return np.unique(codes, return_counts=True)[1]
 
     def truths_of(self, predicates: Sequence[Expr]) -> Truths:
         return self.truths[:, [self.columns[predicate] for predicate in predicates]]
@@ -208,18 +216,12 @@ class Statistics:
         """The share of events that satisfies a predicate; None where the sample does not tell."""
         if predicate is None:
             return 1.0
-        sample = self.selections.get(grouping)
-        if sample is None or predicate not in sample.columns or not len(sample.truths):
-            return None
-        return float(sample.truths[:, sample.columns[predicate]].mean())
+        return self.selectivities(grouping).get(predicate)
 
     def selectivities(self, grouping: str) -> Mapping[Expr, float]:
         """That of every predicate which the sample was asked for."""
         sample = self.selections.get(grouping)
-        if sample is None or not len(sample.truths):
-            return {}
-        means = sample.truths.mean(axis=0).tolist()
-        return {predicate: means[at] for predicate, at in sample.columns.items()}
+        return {} if sample is None else sample.selectivities
 
     def fragments(self, grouping: str, predicates: Sequence[Expr], *, with_groups: bool = False) -> Groups | None:
         """The fragments that these predicates make of the events (krishnamurthy 4.2), perhaps times the groups; events

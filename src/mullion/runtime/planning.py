@@ -14,7 +14,6 @@ from dataclasses import replace
 from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
-from mullion.planner.clusters import Clustering
 from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import expectations, observed_before
 from mullion.planner.plan import Grouping, Plan
@@ -98,13 +97,10 @@ class Planning:
     def _make_plans(self, queries: Sequence[SlicedAggregation]) -> None:
         """The plan of each set; one whose queries are the same stays."""
         state = self._state
-        clustering = None if state.statistics is None else Clustering.of(state.statistics)
         for sharing_set in state.sets.values():
             own = tuple(query for query in queries if query.name in sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:
-                cluster = "" if clustering is None else clustering.text(own, len(state.sets))
-                plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen, cluster=cluster)
-                sharing_set.plan = plan
+                sharing_set.plan = plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen)
                 self._sharding.keep_together(sharing_set, plan)
 
     def plan_batch(self, batch: Batch) -> list[tuple[SharingSet, Plan]]:

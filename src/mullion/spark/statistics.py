@@ -33,6 +33,8 @@ MOST_PIECES = 16
 """Row groups that a sample is taken from."""
 MOST_DECODED = 2 * MOST_SAMPLED
 """Events that are read for it; half of them, evenly spread, are the sample."""
+LARGE_PART = 4
+"""A part of the files that holds at least one of so many events is not looked at once more."""
 HEAD = 1 << 16
 """Bytes of a text file that tell how long its records are."""
 MOST_HEADS = 8
@@ -42,10 +44,11 @@ CHOOSING = ("pathglobfilter", "modifiedbefore", "modifiedafter")
 
 class LastLook:
     """What was learned of files last. A run looks at those that lie there before it begins, so that a batch fits into
-    memory, and then at its first batch: often that is all of them, asked for the same."""
+    memory, and then at its first batch: often that is all of them, asked for the same, or a large part of them, of
+    which the sample of all tells as well."""
 
     def __init__(self) -> None:
-        self._last: tuple[object, Statistics] | None = None
+        self._last: tuple[object, dict[str, int | None], Statistics] | None = None
 
     def at(
         self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: Tables = ()
@@ -54,12 +57,26 @@ class LastLook:
         needed = sorted(kernel_columns(groupings) or ())
         if any(grouping.lookups for grouping in groupings):
             return statistics_of(_from_pieces(pieces, stream, needed), groupings, tables)
-        changed = [_changed(path) for path in dict.fromkeys(piece.path for piece in pieces)]
-        asked = stream, changed, tuple(pieces), [(g.keys, g.predicates) for g in groupings]
-        last = self._last
-        if last is None or last[0] != asked:
-            last = self._last = asked, statistics_of(_from_pieces(pieces, stream, needed), groupings)
-        return last[1]
+        files = {path: _changed(path) for path in dict.fromkeys(piece.path for piece in pieces)}
+        asked = stream, [(g.keys, g.predicates) for g in groupings]
+        if self._last is not None and self._last[0] == asked and files.items() <= self._last[1].items():
+            _, before, known = self._last
+            if len(files) == len(before):
+                return known
+            rows = sum(piece.rows for piece in pieces)
+            if known.events is not None and max(MOST_SAMPLED, known.events // LARGE_PART) < rows:
+                return _of_part(known, rows, extent_of(list(files), stream.time_column))
+        known = statistics_of(_from_pieces(pieces, stream, needed), groupings)
+        self._last = asked, files, known
+        return known
+
+
+def _of_part(known: Statistics, rows: int, extent: FileExtent | None) -> Statistics:
+    """Of some of the files that are known, as footers tell how many events they have, and when."""
+    if extent is None or extent.oldest is None:
+        return replace(known, events=rows)
+    events = rows if extent.events is None else extent.events
+    return replace(known, events=events, oldest=extent.oldest, newest=extent.newest)
 
 
 def _changed(path: str) -> int | None:
