@@ -113,7 +113,33 @@ def test_bounds_by_hand() -> None:
     ]
 
 
-KEYS = st.sampled_from(("", "GROUP BY s1.k", "GROUP BY s1.v % 3", "GROUP BY s1.k HAVING count(*) > 1"))
+@pytest.mark.parametrize(
+    ("keys", "complete"),
+    [
+        ("s1.k", {3: [True], 5: [True], 9: [False]}),
+        ("s2.k, s1.v", {5: [True] * 3, 9: [False]}),
+        ("s1.v", {1: [False], 4: [False]}),
+    ],
+    ids=["the key of the join", "with another", "another"],
+)
+def test_groups_of_the_key_say_for_themselves_what_is_missing(keys: str, complete: dict[int, list[bool]]) -> None:
+    """Of nine pairs DESC tells eight in the first step: all of 5 and 3, and one of 9."""
+    relation = asked(
+        f"{keys}, count(*) AS n",
+        "DESC estimate(s1.k), estimate(s2.k) BUDGET 8 ROWS",
+        windows=WHOLE,
+        rest=f"GROUP BY {keys}",
+    )
+    found: dict[int, list[bool]] = {}
+    for values, start, _ in lives_of(relation.root, FIGURE_1, [5, 20, 21]):
+        if start == 19:
+            found.setdefault(values[0], []).append(values[-1])
+    assert {key: found[key] for key in complete} == complete
+
+
+KEYS = st.sampled_from(
+    ("", "GROUP BY s1.k", "GROUP BY s1.v % 3", "GROUP BY s1.k HAVING count(*) > 1", "GROUP BY s2.v, s2.k")
+)
 RESIDUALS = st.sampled_from(("", "", "AND s1.v < s2.v"))
 WINDOWS = st.sampled_from(
     (("RANGE 10 us SLIDE 4 us", "RANGE 25 us"), ("RANGE 6 us SLIDE 6 us", "RANGE 6 us"), ("RANGE 10 us", "RANGE 7 us"))

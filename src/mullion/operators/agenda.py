@@ -36,8 +36,10 @@ class Entries:
     start: Times
     """Of the row that probes."""
     end: Times
+    key: Codes
+    """The code of its key."""
 
-    ENTRY: ClassVar = 8 * 8
+    ENTRY: ClassVar = 9 * 8
     """Bytes."""
 
     def __len__(self) -> int:
@@ -57,7 +59,7 @@ class Entries:
     @staticmethod
     def none() -> Entries:
         whole = np.zeros(0, np.int64)
-        return Entries(whole, whole, whole, whole, np.zeros(0, np.float64), whole, whole, whole)
+        return Entries(whole, whole, whole, whole, np.zeros(0, np.float64), whole, whole, whole, whole)
 
     @staticmethod
     def concat(parts: Sequence[Entries]) -> Entries:
@@ -85,4 +87,6 @@ class Entries:
     def from_table(table: pa.Table) -> Entries:
         if "#start" not in table.column_names:  # of a checkpoint from before starts were kept
             table = table.append_column("#start", table.column("#end"))
+        if "#key" not in table.column_names:  # of one from before keys were
+            table = table.append_column("#key", pa.array(np.zeros(len(table), np.int64)))
         return Entries(*(table.column(f"#{field.name}").to_numpy() for field in fields(Entries)))

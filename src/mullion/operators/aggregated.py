@@ -36,7 +36,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.algebra.nodes import Aggregated, scans
+from mullion.algebra.column_names import outside
+from mullion.algebra.nodes import Aggregated, Join, Promising, scans
 from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.canonical import canonical_floats
@@ -50,7 +51,7 @@ from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
 from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.expressions import key_function
+from mullion.operators.expressions import KeyFunction, key_function
 from mullion.operators.grouped import Grouped, GroupedRows, GroupInstants, every_change, every_instant
 from mullion.operators.missing import NOTHING
 from mullion.operators.punctuated import Punctuated
@@ -88,6 +89,7 @@ class AggregatedOperator(Operator):
         """How many rows it gave so far; a row's id is its number."""
         self._current = TimedRows.empty(self.schema, 1)
         """Of a continuous query, the rows that are there now."""
+        self._joined_by = _join_keys(node)
         self._missing = NOTHING
         """When rows of the input are missing, as the last step knew it."""
 
@@ -281,7 +283,9 @@ class AggregatedOperator(Operator):
         any_row[grouped.rows.group] = np.arange(len(grouped.rows))
         arrays = [column.take(pa.array(any_row[grouped.moments.group])) for column in keys.columns]
         arrays += [vector.to_arrow() for vector in grouped.lower(self.node.aggregates)]
-        arrays += [pa.array(~self._missing.at(seen))] if self.node.is_marked else []
+        if self.node.is_marked:
+            codes = None if self._joined_by is None else self._joined_by(keys).codes[any_row[grouped.moments.group]]
+            arrays.append(pa.array(~self._missing.at(seen, codes)))
         return pa.table(arrays, schema=self.schema)
 
     def _in_order(self, table: pa.Table, times: Times) -> Index:
@@ -316,6 +320,25 @@ class AggregatedOperator(Operator):
         for table in parts.get("current", ()):
             self._current = from_table(table)
         self._input.restore(parts)
+
+
+def _join_keys(node: Aggregated) -> KeyFunction | None:
+    """What gives the keys of a join from those of its groups, by which it says what is missing; None where groups do
+    not tell."""
+    join = node.input.input if isinstance(node.input, Promising) else None
+    if not isinstance(join, Join):
+        return None
+    groups = [expr for expr, _ in node.keys]
+    found = [[groups.index(key) for key in same if key in groups] for same in zip(*_outside(join), strict=True)]
+    if not all(found):
+        return None
+    places = [own[0] for own in found]
+    return key_function([Column(f"#k{i}") for i in places], {f"#k{i}": node.keys[i][1] for i in places})
+
+
+def _outside(join: Join) -> list[list[Expr]]:
+    """The keys of each input, over the columns of the join."""
+    return [[outside(key, i) for key in own] for i, own in enumerate(join.keys)]
 
 
 def _evaluated(node: Aggregated) -> dict[Expr, Type]:

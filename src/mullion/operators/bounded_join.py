@@ -93,7 +93,7 @@ class BoundedJoinOperator(JoinOperator):
             if len(going.ends):
                 self.let_go_rows[i] += len(going.ends)
                 self.stores[i].keep(going.others, exactly=True)
-                missing = Missing(np.array([now + 1]), np.array([int(going.ends.max())]))
+                missing = Missing.between(now + 1, int(going.ends.max()))
                 self.missing = Missing.union([self.missing, missing])
 
     def _going(self, i: int, most: int, now: int) -> _Going:

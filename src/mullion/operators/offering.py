@@ -72,7 +72,7 @@ class OfferingOperator(Operator):
         step = self._step = StepOffers(self.schema, self.stores, fresh, met, came, new, self.before)
         self.came = [came[0] + new[0], came[1] + new[1]]
         step.seconds = time.perf_counter() - began
-        missing = [delta.missing for delta in inputs if delta.missing is not None]
+        missing = [delta.missing.overall for delta in inputs if delta.missing is not None]
         return Delta(
             TimedRows.empty(self.schema, self.width),
             Retractions.none(self.width),

@@ -96,7 +96,7 @@ class PromisingSelectionOperator(Operator):
         promise = promises(self.node.order, promise_of(self.node, 0, fresh.rows, self._estimates(number, like)))
         self.waiting.insert(fresh)
         nothing = np.zeros(len(fresh), np.int64)
-        offers = Entries(nothing, number, nothing, nothing, promise, nothing + 1, fresh.start, fresh.end)
+        offers = Entries(nothing, number, nothing, nothing, promise, nothing + 1, fresh.start, fresh.end, nothing)
         return offers.take(np.argsort(number))
 
     def _estimates(self, number: Codes, like: KeyedSubWindow | None) -> Counts:

@@ -168,7 +168,9 @@ class PromisingSet:
             self._tell_now(budget)
             rows = self._in_order(entries, order, budget)
         if self.node.aggregated:
-            self.lacking = Missing.union([self.missing, Missing.of(self.agenda.start, self.agenda.end)])
+            self.lacking = Missing.union(
+                [self.missing, Missing.of(self.agenda.start, self.agenda.end, self.agenda.key)]
+            )
         self._told_at = time.perf_counter()
         return rows
 
@@ -257,7 +259,7 @@ class PromisingSet:
             drawn = np.ones(len(entries), np.bool_)
             self.sample = Sample(1 / chance, None)
         shed = entries.take(chance < 1)
-        self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end)])
+        self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end, shed.key)])
         return entries.take(drawn)
 
     def _told(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
@@ -282,7 +284,7 @@ class PromisingSet:
     def lose(self, since: int, until: int) -> None:
         """Rows were let go, which would have met others between these times."""
         if self.node.aggregated:
-            self.missing = Missing.union([self.missing, Missing(np.array([since]), np.array([until]))])
+            self.missing = Missing.union([self.missing, Missing.between(since, until)])
 
     def expire(self, now: int) -> None:
         """Entries leave with their rows: the step has gone on to `now`."""

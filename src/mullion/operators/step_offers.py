@@ -247,6 +247,7 @@ class StepOffers:
             counts[row, grain],
             fresh.start[row],
             fresh.meets[row],
+            fresh.keys.codes[row],
         )
         return _Counted(entries, row, grain, columns)
 
