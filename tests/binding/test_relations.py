@@ -201,6 +201,10 @@ def test_partitions_are_resolved() -> None:
 
 def test_stars_name_every_column_once() -> None:
     assert bound("SELECT * FROM a [c], c [c] WHERE a.k = c.k").names == ("ts", "k", "v", "c_ts", "c_k", "j")
+    assert bound("SELECT * FROM a [c] JOIN c [c] USING (k)").names == ("k", "ts", "v", "c_ts", "j")
+    twice = "a [c] JOIN b [c] USING (k, v) JOIN c [c] USING (k)"
+    assert bound(f"SELECT * FROM {twice}").names == ("k", "v", "ts", "b_ts", "c_ts", "j")
+    assert bound(f"SELECT b.* FROM {twice}").names == ("ts", "k", "v")
     assert bound("SELECT y.*, x.k FROM a [c] x, a [c] y WHERE x.k = y.k").names == ("ts", "y_k", "v", "k")
     assert bound("SELECT *, window_end FROM (SELECT k, v FROM a [c])").names == ("k", "v")
 

@@ -89,17 +89,20 @@ class Parts:
         return range(start, sides.right.stop)
 
     def merged(self, relations: Sequence[Columned]) -> list[tuple[str, set[int]]]:
-        """The columns that USING makes one, in lower case, and the sources that they are of. A name that means several
-        columns of a side is left to whoever looks it up there."""
+        """The columns that USING makes one, in lower case, and the sources that they are of: those of the last join
+        first. A name that means several columns of a side is left to whoever looks it up there."""
         merged: list[tuple[str, set[int]]] = []
         for sides in self.merging:
-            for name in (column.name.lower() for column in sides.join.using):
+            made = []
+            for name in dict.fromkeys(column.name.lower() for column in sides.join.using):
                 both: set[int] = set()
                 for side in (sides.left, sides.right):
                     owners = {i for i in side if name in relations[i].spelling}
                     known = [of for column, of in merged if column == name and owners <= of]
                     both |= owners if known or len(owners) == 1 else set()
-                merged = [(column, of) for column, of in merged if column != name or not of <= both] + [(name, both)]
+                merged = [(column, of) for column, of in merged if column != name or not of <= both]
+                made.append((name, both))
+            merged = made + merged
         return merged
 
     def conditions(self, scope: Scope) -> list[Expr]:

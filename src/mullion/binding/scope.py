@@ -60,7 +60,7 @@ class Scope:
     ) -> None:
         """`merged`: the columns that USING makes one, in lower case, and the sources that they are of."""
         self.sources, self.relations, self.outer, self.alone = sources, relations, outer, alone
-        self._merged = merged
+        self.merged = merged
         self.prefixes = [f"#{i}." if isinstance(r, Table) else "" for i, r in enumerate(relations)]
         self.numbers: dict[str, int] = {}
         for i, source in enumerate(sources):
@@ -163,7 +163,7 @@ class Scope:
 
     def _are_one(self, name: str, owners: Sequence[int]) -> bool:
         """Whether USING makes the columns of these sources one."""
-        return bool(owners) and any(column == name and {*owners} <= {*of} for column, of in self._merged)
+        return bool(owners) and any(column == name and {*owners} <= {*of} for column, of in self.merged)
 
     def _seen(self, numbers: Sequence[int]) -> list[str]:
         return [name for i in numbers for name in self.relations[i].types]

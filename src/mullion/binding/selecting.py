@@ -277,9 +277,15 @@ def _names_window(expr: Expr, layout: Layout) -> bool:
 
 
 def _columns(star: Column, layout: Layout) -> Iterator[tuple[int, str]]:
-    everything = range(len(layout.scope.sources))
-    for number in everything if star.table is None else [layout.scope.number(star)]:
-        yield from ((number, name) for name, _ in layout.scope.relations[number].columns if name not in HIDDEN)
+    """Those that USING makes one stand before the others, once."""
+    scope, is_all = layout.scope, star.table is None
+    merged = [(min(of), name) for name, of in scope.merged if of] if is_all else []
+    yield from ((number, scope.relations[number].spelling[name]) for number, name in merged)
+    known = {(number, name) for name, of in scope.merged for number in of} if is_all else set()
+    for number in range(len(scope.sources)) if is_all else [scope.number(star)]:
+        for name, _ in scope.relations[number].columns:
+            if name not in HIDDEN and (number, name.lower()) not in known:
+                yield number, name
 
 
 def _refuse_window_columns(query: Query, layout: Layout) -> None:
