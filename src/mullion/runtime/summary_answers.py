@@ -24,8 +24,8 @@ from mullion.language.query import Aggregate, Column, Expr, Item, Named, Query, 
 from mullion.language.render import duration_text
 from mullion.language.types import BIGINT, TIMESTAMP, Type
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.summary_conditions import condition_of, is_decoded
-from mullion.runtime.summary_rows import CountedRows, SummaryRows
+from mullion.runtime.summary_conditions import condition_of
+from mullion.runtime.summary_rows import CountedRows, SummaryRows, ValuesNotKnown
 from mullion.summaries.base import SURE
 from mullion.summaries.column_summary import ColumnSummary
 from mullion.summaries.kinds import KINDS
@@ -68,24 +68,21 @@ class CountedValues:
             raise self._no_summary()
         enumerates = condition.values is None or (bool(query.group_by) and condition.values.others)
         if enumerates:
-            self._summaries = self._knowing_values(type_)
+            self._summaries = self._knowing_values()
         self._rows = SummaryRows(plan.template, condition, self._column, type_)
         self._schema = _schema(query.items, type_)
 
     def _serves(self, summary: StreamSummary) -> bool:
         return self._column in (None, summary.column)
 
-    def _knowing_values(self, type_: Type) -> list[StreamSummary]:
+    def _knowing_values(self) -> list[StreamSummary]:
         """The summaries that tell which values came."""
         knowing = [summary for summary in self._summaries if KINDS[summary.kind].knows_codes]
-        if knowing and is_decoded(type_):
+        if knowing:
             return knowing
         asked = "GROUP BY" if self._query.group_by else "this condition"
-        if not knowing:
-            kind = self._summaries[0].kind
-            hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or take counts"
-        else:
-            hint = f"a summary keeps hashes of values of the type {type_}: name them, WHERE {self._column} IN (...)"
+        kind = self._summaries[0].kind
+        hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or take counts"
         raise NotSupported(
             f"{asked} of SELECT APPROX over {self._stream.name}({self._column})", self._query.place, hint=hint
         )
@@ -101,7 +98,10 @@ class CountedValues:
         holding = [summary for summary in summaries if summary.holds(after)]
         if not holding:
             raise self._reaches_less(summaries)
-        answers = [(self._rows.of(summary, view, after), summary) for summary in holding]
+        try:
+            answers = [(self._rows.of(summary, view, after), summary) for summary in holding]
+        except ValuesNotKnown as unknown:
+            raise self._not_all_known() from unknown
         counted, summary = min(answers, key=lambda answer: (not answer[1].is_exact, answer[0].width))
         return self._table(after, view.newest, counted), _source(summary, after), view.newest
 
@@ -119,6 +119,14 @@ class CountedValues:
         on = f"{self._stream.name}({self._column or 'column'})"
         hint = f"CREATE SUMMARY name ON {on} WITH GRANULARITY '10 s' AND COLLAPSE (4, 8)"
         return CheckError(f"there is no summary on {on}", self._query.place, hint=hint)
+
+    def _not_all_known(self) -> CheckError:
+        on = f"{self._stream.name}({self._column})"
+        hint = (
+            f"name them, WHERE {self._column} IN (...); a larger MEMORY makes the summary know more, as those to come"
+        )
+        message = f"the summary on {on} has counted values of this window that it does not know by name"
+        return CheckError(message, self._query.place, hint=hint)
 
     def _reaches_less(self, summaries: Sequence[ColumnSummary]) -> CheckError:
         on = f"{self._stream.name}({self._column or self._summaries[0].column})"

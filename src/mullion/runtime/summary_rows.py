@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from mullion.expressions.arrays import Codes, Counts, Index, Mask, Whole
 from mullion.expressions.evaluate import evaluate
@@ -20,6 +21,7 @@ from mullion.runtime.summary_conditions import Condition, decoded, is_decoded
 from mullion.slices.arrange import order_within, ranks_of
 from mullion.slices.order import times_of
 from mullion.summaries.column_summary import ColumnSummary, codes_of
+from mullion.summaries.known_values import KnownValues
 from mullion.summaries.zone_counts import Values
 
 if TYPE_CHECKING:
@@ -46,12 +48,18 @@ class CountedRows(NamedTuple):
         return CountedRows(self.keys.take(index), self.low[index], self.value[index], self.high[index])
 
 
+class ValuesNotKnown(Exception):
+    """A summary has counted values that it knows as hashes alone."""
+
+
 class WaitingEvents(NamedTuple):
     """Events of the window that have no place in the order yet."""
 
     events: int
     codes: Codes
     known: Mask
+    column: pa.ChunkedArray
+    """The values that the codes are of."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,8 @@ class SummaryRows:
         came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
         at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
-        found = CountedRows(self._keys(codes), each.low + more, each.value + more, each.high + more)
+        values_known = summary.values.plus(waiting.codes, waiting.known, waiting.column)
+        found = CountedRows(self._keys(codes, values_known), each.low + more, each.value + more, each.high + more)
         if values.nulls:
             low, value, high, _ = summary.counts.count(Values(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
@@ -107,21 +116,28 @@ class SummaryRows:
             )
         return found.take(np.flatnonzero(found.high > 0))
 
-    def _keys(self, codes: Codes) -> Vector:
+    def _keys(self, codes: Codes, known: KnownValues) -> Vector:
         if is_decoded(self.type_):
             return decoded(codes, self.type_)
-        return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
+        if all(code in self.condition.named for code in codes.tolist()):
+            return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
+        values = known.of(codes)
+        if values is None:
+            raise ValuesNotKnown
+        return Vector.from_arrow(values, self.type_)
 
     def _waiting(self, view: View, after: int) -> WaitingEvents:
         rows = view.waiting
+        nobody = WaitingEvents(0, NO_CODES, np.zeros(0, np.bool_), pa.chunked_array([pa.nulls(0)]))
         if rows is None or not len(rows):
-            return WaitingEvents(0, NO_CODES, np.zeros(0, np.bool_))
+            return nobody
         later = times_of(rows) > after
         if self.column is None or self.column not in rows.schema.names:  # They came before the summary was made.
-            return WaitingEvents(int(later.sum()) if self.column is None else 0, NO_CODES, np.zeros(0, np.bool_))
+            return nobody._replace(events=int(later.sum()) if self.column is None else 0)
         codes, known = codes_of(rows, self.column)
         valid = np.ones(len(codes), np.bool_) if known is None else known
-        return WaitingEvents(int(later.sum()), codes[later], valid[later])
+        column = rows.column(self.column).filter(pa.array(later))
+        return WaitingEvents(int(later.sum()), codes[later], valid[later], column)
 
     # Above the counts
 

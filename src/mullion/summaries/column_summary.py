@@ -23,11 +23,14 @@ from mullion.slices.order import times_of
 from mullion.summaries.base import Summary
 from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
+from mullion.summaries.known_values import NONE, KnownValues
 from mullion.summaries.zone_counts import ZoneCounts
 from mullion.summaries.zones import Cuts, Zone, Zones
 
-ZONES, OPEN = "zones", "open"
-"""Parts of a summary that commits keep: zones that have ended, and what has not."""
+ZONES, OPEN, VALUES = "zones", "open", "values"
+"""Parts of a summary that commits keep: zones that have ended, what has not, and the values of codes."""
+FEWEST_VALUES = 1024
+"""Values that nobody counts any more are let go of when there are so many, or twice as many as are counted."""
 ZONE, GRANULARITY = "#zone", "#granularity"
 """The columns that say to which zone a row of a part belongs."""
 
@@ -43,6 +46,9 @@ class ColumnSummary:
         self._saved: dict[tuple[int, int], Summary] | None = None
         """The zones that commits have; None before the first one."""
         self._counts: ZoneCounts | None = None
+        self.values, self._saved_values = NONE, NONE
+        """The values of codes that are hashes, where it tells which came, and those that commits have."""
+        self._most_values = FEWEST_VALUES
 
     def _empty(self) -> Summary:
         return KINDS[self.definition.kind](**dict(self.definition.options))
@@ -60,10 +66,15 @@ class ColumnSummary:
         if self.since is not None and len(times) and times[0] <= self.since:
             first = int(np.searchsorted(times, self.since, "right"))
             events, times = events.slice(first), times[first:]
-        codes, known = codes_of(events, self.definition.column)
-        self._counts = None
-        for zone, now in self._zones.take(times, codes, known):
-            self._past.add(zone, now, share if self.definition.memory is None else self.definition.memory)
+        keys = keys_of([events.column(self.definition.column)], len(events))
+        most, self._counts = share if self.definition.memory is None else self.definition.memory, None
+        for zone, now in self._zones.take(times, keys.codes, keys.known):
+            self._past.add(zone, now, most)
+        if self.knows_codes and not keys.exact:
+            self.values = self.values.plus(keys.codes, keys.known, events.column(self.definition.column), most)
+            if len(self.values) > self._most_values:
+                self.values = self.values.among(np.concatenate([zone.summary.codes() for zone in self.zones]))
+                self._most_values = max(FEWEST_VALUES, 2 * len(self.values))
 
     # What it tells
 
@@ -107,7 +118,7 @@ class ColumnSummary:
     @property
     def nbytes(self) -> int:
         parts = (self._zones.body, self._zones.block)
-        return self._past.nbytes + sum(part.summary.nbytes for part in parts if part is not None)
+        return self._past.nbytes + self.values.nbytes + sum(part.summary.nbytes for part in parts if part is not None)
 
     # What a restart needs
 
@@ -145,7 +156,11 @@ class ColumnSummary:
         body, block = self._zones.body, self._zones.block
         parts = [((at, 0), part.summary) for at, part in enumerate((body, block)) if part is not None]
         yield OPEN, True, _together(parts, self._empty)
-        self._saved = past
+        has_less = len(self._saved_values.since(self.values)) > 0
+        new_values = self.values if whole or has_less else self.values.since(self._saved_values)
+        if has_less or len(new_values):
+            yield VALUES, whole or has_less, new_values.to_table()
+        self._saved, self._saved_values = past, self.values
 
     def restore(self, state: Mapping[str, Any], tables: Mapping[str, Sequence[pa.Table]]) -> None:
         """As a commit left it: the newest version of each zone."""
@@ -162,6 +177,7 @@ class ColumnSummary:
         )
         self._zones.body, self._zones.block, self._zones.seen = body, block, state["seen"]
         self._saved = {(zone.granularity, zone.first): zone.summary for zone in zones}
+        self.values = self._saved_values = KnownValues.from_tables(tables.get(VALUES, ()))
         self._counts = None
 
     def _zone(self, words: Mapping[str, Any], table: pa.Table | None) -> Zone:
