@@ -52,8 +52,11 @@ class Store:
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         self.written[mark] = [*(self.written.get(mark, []) if part else []), *answers]
 
-    def committed(self, stream: str, mark: Mark) -> None:
+    def settle(self, stream: str) -> None:
         """Nothing is to be done then."""
+
+    def committed(self, stream: str, mark: Mark) -> None:
+        """Nor then."""
 
     def resume(self, committed: Mark | None) -> None:
         for mark in [m for m in self.written if committed is None or m > committed]:

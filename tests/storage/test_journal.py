@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,3 +130,45 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="has format 1"):
         Journal(tmp_path).load()
+
+
+def test_what_a_commit_names_is_on_the_disk_before_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files go to the disk side by side, in any order; the record of the commit comes after all of them."""
+    dice, synced, checked = random.Random(7), set[str](), list[int]()
+    named = list[str]()
+    sync, replace = os.fsync, os.replace
+
+    def slowly(handle: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        time.sleep(dice.random() / 100)
+        sync(handle)
+        synced.add(path)
+
+    def renamed(old: Path, new: Path) -> None:
+        if new.parent.name == "commits":
+            assert {str(tmp_path / name) for name in named} <= synced and str(tmp_path / "kept") in synced
+            checked.append(len(named))
+        replace(old, new)
+
+    monkeypatch.setattr("os.fsync", slowly)
+    monkeypatch.setattr("os.replace", renamed)
+    to = Journal(tmp_path)
+    for number in range(3):
+        synced.discard(str(tmp_path / "kept"))
+        named += [to.files.write("kept", f"{Mark(number).text}{i}", bytes([number, i])) for i in range(5)]
+        to.commit(Commit(Mark(number), {}, (), snapshot=True, files=tuple(named)))
+    assert checked == [5, 10, 15]
+
+
+def test_without_what_it_names_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        if "/kept" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError("no space left on device")
+
+    to = Journal(tmp_path)
+    commit(to, 0, [])
+    monkeypatch.setattr("os.fsync", full)
+    name = to.files.write("kept", Mark(1).text, b"events")
+    with pytest.raises(OSError, match="no space left"):
+        to.commit(Commit(Mark(1), {}, (), snapshot=True, files=(name,)))
+    assert [mark for mark, _ in Journal(tmp_path).commits()] == [Mark(0)]

@@ -81,6 +81,7 @@ class Commits:
             state.keeper.forget(state.newest)
         if state.punctuations is not None:
             state.punctuations.forget(state.watermark)
+        state.sink.settle(state.name)
         if state.journal is not None:
             self._record(state.journal, mark, new)
         self.show()

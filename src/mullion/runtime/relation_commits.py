@@ -21,6 +21,7 @@ class RelationCommits:
         state = self._state
         manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
         files = self._files(manifest, now)
+        state.sink.settle(state.name)
         if state.journal is not None:
             self._record(mark, now, state.journal, manifest, files)
         state.committed, state.now = mark, now

@@ -35,6 +35,9 @@ class Sink(ABC):
     def set_queries(self, stream: str, queries: Mapping[str, str]) -> None:  # noqa: B027
         """The queries that are answered from now on under the marks of a stream, or of relations: names and texts."""
 
+    def settle(self, stream: str) -> None:  # noqa: B027
+        """Before a commit: until what was written under the marks of a stream survives a power cut."""
+
     def committed(self, stream: str, mark: Mark) -> None:  # noqa: B027
         """What was written up to a mark stands: it will not be written again."""
 

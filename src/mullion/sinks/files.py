@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from mullion.errors import CheckpointError
 from mullion.storage.files import write_whole
 from mullion.storage.marks import PATTERN, Mark
+from mullion.storage.syncing import Syncing
 
 NAME = re.compile(
     rf"^((?P<stream>.+)\.)?(?P<first>{PATTERN})(-(?P<last>{PATTERN})|(-shard|\.part)-(?P<part>\d+))?\.parquet$"
@@ -88,10 +89,10 @@ def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None
     return f"{name}.part-{part:06}.parquet" if part else f"{name}.parquet"
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table, later: Syncing | None = None) -> None:
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, **_encodings(table.schema))
-    write_whole(path, bytes(buffer.getvalue()))
+    write_whole(path, bytes(buffer.getvalue()), later)
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from mullion.sinks.files import AnswerFile, cut_back, files_in, write_table
 from mullion.sinks.owner import OWN
 from mullion.storage.exchange import exchange
 from mullion.storage.fault_points import fault_point
-from mullion.storage.files import sync_directory
 from mullion.storage.marks import Mark
+from mullion.storage.syncing import Syncing, sync_directory
 
 EARLIER = "_earlier"
 """Where answers go when their query's name is given to another query."""
@@ -107,9 +107,9 @@ class Folder:
                     raise
         return []
 
-    def add(self, name: str, table: pa.Table) -> None:
+    def add(self, name: str, table: pa.Table, later: Syncing | None = None) -> None:
         with self.lock:
-            write_table(self.directory / name, table)
+            write_table(self.directory / name, table, later)
 
     def keep(self, until: Mark | None, stream: str | None = None) -> None:
         """Remove what was written after a commit, everything when there is none, and what was left half-written."""

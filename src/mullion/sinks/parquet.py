@@ -24,8 +24,9 @@ from mullion.sinks.folder import EARLIER, NEW, Folder, sync
 from mullion.sinks.owner import OWN, Owner, is_owner, of_another, take_over
 from mullion.slices.finalize import Answers
 from mullion.storage.fault_points import fault_point
-from mullion.storage.files import sync_directory, write_whole
+from mullion.storage.files import write_whole
 from mullion.storage.marks import Mark
+from mullion.storage.syncing import Syncing, sync_directory
 
 log = logging.getLogger("mullion")
 
@@ -43,6 +44,7 @@ class ParquetSink(Sink):
         """The queries of each run, with their texts."""
         self._committed: dict[str, Mark] = {}
         self._turn: dict[str, int] = {}
+        self._syncing: dict[str, Syncing] = {}
         self._identities: dict[str, str] | None = None
 
     # Whose answers
@@ -141,14 +143,19 @@ class ParquetSink(Sink):
                 by_query.setdefault(name, []).append(table)
         fault_point("before answers")
         with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(self._write, name, mark, part, tables) for name, tables in by_query.items()]
+            later = self._syncing.setdefault(stream, Syncing())
+            jobs = [pool.submit(self._write, name, mark, part, tables, later) for name, tables in by_query.items()]
             for job in jobs:
                 job.result()
                 fault_point("between answers")
         fault_point("after answers")
 
-    def _write(self, name: str, mark: Mark, part: int, tables: list[pa.Table]) -> None:
-        self._folder(name).add(file_name(mark, part=part), pa.concat_tables(tables))
+    def _write(self, name: str, mark: Mark, part: int, tables: list[pa.Table], later: Syncing) -> None:
+        self._folder(name).add(file_name(mark, part=part), pa.concat_tables(tables), later)
+
+    def settle(self, stream: str) -> None:
+        if stream in self._syncing:
+            self._syncing[stream].settle()
 
     def aside(self, kind: str, stream: str, mark: Mark, rows: pa.Table) -> None:
         self._folder(f"_{kind}").add(file_name(mark, stream=stream), rows)

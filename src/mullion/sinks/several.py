@@ -30,6 +30,10 @@ class SeveralSinks(Sink):
         for sink in self.sinks:
             sink.set_queries(stream, queries)
 
+    def settle(self, stream: str) -> None:
+        for sink in self.sinks:
+            sink.settle(stream)
+
     def committed(self, stream: str, mark: Mark) -> None:
         for sink in self.sinks:
             sink.committed(stream, mark)

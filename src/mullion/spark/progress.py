@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import struct
 import zlib
@@ -29,8 +28,9 @@ from urllib.parse import unquote, urlsplit
 
 from mullion.errors import CheckpointError
 from mullion.runtime.batch_input import BatchInput
-from mullion.storage.files import REPAIR, damaged, missing, sync_directory, write_whole
+from mullion.storage.files import REPAIR, damaged, missing, write_whole
 from mullion.storage.marks import Mark
+from mullion.storage.syncing import Syncing
 
 METADATA = "metadata"
 COMPACT_EVERY = 10
@@ -89,14 +89,6 @@ class NotesFolder:
         for path in self.folder.glob(".*"):
             if path.name not in beside and path.suffix in (".tmp", ".crc") and path.is_file():
                 path.unlink()
-
-    def sync(self, name: str) -> None:
-        handle = os.open(self.folder / name, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        sync_directory(self.folder)
 
 
 class FileNotes(NotesFolder):
@@ -178,7 +170,8 @@ class SparkCheckpoint:
         lines = self.offsets.read(str(batch))
         if lines is None:
             return None
-        self.offsets.sync(str(batch))
+        syncing = Syncing()
+        syncing.begin(self.offsets.folder / str(batch))
         offsets, files, seen = "\n".join(lines), {}, {}
         for source, end in _ends(offsets).items():
             start = -1 if before is None else _ends(before.offsets).get(source, -1)
@@ -186,8 +179,9 @@ class SparkCheckpoint:
             names = notes.names()
             files[source] = {names.get(n, str(n)): notes.at(n) for n in range(start + 1, end + 1)}
             for name in files[source]:
-                notes.sync(name)
+                syncing.begin(notes.folder / name)
             seen[source] = _summed(files[source].values(), 0 if before is None else before.seen.get(source, 0))
+        syncing.settle()
         return BatchInput(batch, offsets, files, seen, self._query() or "")
 
     def has(self, recorded: BatchInput) -> bool:

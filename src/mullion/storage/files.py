@@ -19,7 +19,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -27,6 +27,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from mullion.errors import CheckpointError
+from mullion.storage.syncing import Syncing, sync_directory
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -38,13 +39,17 @@ _NAME = re.compile(r"(?P<label>.+)-(?P<size>[0-9a-f]{8})(?P<sum>[0-9a-f]{8})(?P<
 _CHUNK = 1 << 20
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
-    _write_parts(path.parent, [content], lambda size, checksum: path.name)
+def write_whole(path: Path, content: bytes, later: Syncing | None = None) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut; with `later`, after one that comes
+    when that was settled."""
+    _write_parts(path.parent, [content], lambda size, checksum: path.name, later)
 
 
-def _write_parts(folder: Path, parts: Iterable[bytes], named: Callable[[int, int], str]) -> str:
-    """Write a file part by part. Its name may follow from its size and checksum."""
+def _write_parts(
+    folder: Path, parts: Iterable[bytes], named: Callable[[int, int], str], later: Syncing | None = None
+) -> str:
+    """Write a file part by part. Its name may follow from its size and checksum. With `later` it goes to the disk while
+    work goes on."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".{uuid4().hex}.tmp"
     size = checksum = 0
@@ -53,23 +58,18 @@ def _write_parts(folder: Path, parts: Iterable[bytes], named: Callable[[int, int
             for part in parts:
                 size, checksum = size + file.write(part), zlib.crc32(part, checksum)
             file.flush()
-            os.fsync(file.fileno())
+            if later is None:
+                os.fsync(file.fileno())
         name = named(size, checksum)
         os.replace(temporary, folder / name)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(folder)
+    if later is None:
+        sync_directory(folder)
+    else:
+        later.begin(folder / name)
     return name
-
-
-def sync_directory(path: Path) -> None:
-    """Let what was made, renamed or removed in a directory survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _name(label: str, size: int, checksum: int, suffix: str) -> str:
@@ -90,10 +90,12 @@ def label_of(name: str) -> str | None:
     return None if match is None else match["label"]
 
 
-def write_named(folder: Path, label: str, content: bytes | Iterable[bytes], suffix: str = "") -> str:
+def write_named(
+    folder: Path, label: str, content: bytes | Iterable[bytes], suffix: str = "", later: Syncing | None = None
+) -> str:
     """Write a file, as a whole or from parts, under its label and checksum; returns its name."""
     parts = [content] if isinstance(content, bytes) else content
-    return _write_parts(folder, parts, lambda size, checksum: _name(label, size, checksum, suffix))
+    return _write_parts(folder, parts, lambda size, checksum: _name(label, size, checksum, suffix), later)
 
 
 class GrowingFile(io.RawIOBase):
@@ -160,9 +162,16 @@ class CommittedFiles:
     """The files below a directory, by their names relative to it."""
 
     directory: Path
+    syncing: Syncing | None = field(default=None, compare=False)
+    """Given by one who settles it before a commit; otherwise a file is on the disk when it was written."""
+
+    def __reduce__(self) -> tuple[type[CommittedFiles], tuple[Path]]:
+        """In another process nobody settles anything."""
+        return CommittedFiles, (self.directory,)
 
     def write(self, folder: str, label: str, content: bytes | Iterable[bytes], suffix: str = "") -> str:
-        return f"{folder}/{write_named(self.directory / folder, label, content, suffix)}"
+        later = self.syncing if folder in SWEPT else None
+        return f"{folder}/{write_named(self.directory / folder, label, content, suffix, later)}"
 
     def path(self, name: str) -> Path:
         return self.directory / name

@@ -46,10 +46,10 @@ from mullion.storage.files import (
     missing,
     read_checked,
     serialised,
-    sync_directory,
     write_named,
 )
 from mullion.storage.marks import PATTERN, Mark
+from mullion.storage.syncing import Syncing, sync_directory
 
 VERSION = 3
 SNAPSHOT_EVERY = 32
@@ -83,7 +83,8 @@ class Journal:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.files = CommittedFiles(directory)
+        self._syncing = Syncing()
+        self.files = CommittedFiles(directory, self._syncing)
         self._since_snapshot = SNAPSHOT_EVERY
         self._previous: str | None = None
         self._queries: dict[tuple[int, int], str] | None = None
@@ -108,6 +109,7 @@ class Journal:
         }
         bodies = itertools.chain([json.dumps(header).encode()], map(serialised, commit.tables))
         parts = (part for body in bodies for part in (struct.pack("<Q", len(body)), body))
+        self._syncing.settle()
         fault_point("before commit")
         if self.head() is None:
             self.set_head("")

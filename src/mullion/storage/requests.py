@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mullion.storage.files import sync_directory
+from mullion.storage.syncing import sync_directory
 
 FOLDER, KEYS = "advance", "punctuate"
 
