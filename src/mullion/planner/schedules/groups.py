@@ -7,7 +7,8 @@
 | CS3 | sum, count and avg over one length are among these |
 | CS8 | a query that differs from another in a longer period alone takes the other's period, and with it its answers |
 
-CS4 to CS7 are about synopses over joins and about covers of predicates, which slices do not have.
+CS4 and CS5 are about synopses over joins, which slices do not have. CS6 and CS7 answer a query from those whose
+predicates cover its own; slices share the events of such queries, but not yet their execution (decision 45).
 """
 
 from __future__ import annotations
