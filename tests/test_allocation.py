@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from mullion.allocation import LeftAlone
 
 PROGRAM = """
 import resource, sys
@@ -49,3 +53,25 @@ def test_batches_take_few_new_pages() -> None:
 @pytest.mark.slow
 def test_what_the_user_chose_stays(name: str) -> None:
     assert played("keep", **{name: "2" if name.startswith("MALLOC") else "glibc.malloc.arena_max=2"})[0] == "False"
+
+
+@pytest.fixture
+def nothing_left_alone() -> Iterator[None]:
+    """The tests themselves have the collector leave something alone."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_left_alone")
+def test_the_collector_leaves_alone_what_is_there_while_a_run_is() -> None:
+    first, second = LeftAlone(), LeftAlone()
+    first.begin()
+    second.begin()
+    second.end()
+    assert gc.get_freeze_count() > 0, "another run, or the user, is not through with it"
+    first.end()
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    first.end()
+    assert gc.get_freeze_count() > 0, "it was not the run that froze this"

@@ -6,11 +6,15 @@ time of a run. What malloc holds is bounded by what batches take at most, which 
 
 Numpy asks for huge pages for all that is large. Where memory has been in use for hours there are few, and the system
 moves other pages out of the way first: a page that was taken then cost ten times as much.
+
+The collector of garbage goes through all objects of the process from time to time, and all threads stand still
+meanwhile: a tenth of a second where Spark and compilers are loaded. What is there when a run begins is left alone.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 
 import numpy as np
@@ -50,3 +54,21 @@ def _take_small_pages() -> None:
     advise = getattr(getattr(core, "multiarray", None), "_set_madvise_hugepage", None)
     if advise is not None:
         advise(False)
+
+
+class LeftAlone:
+    """What the collector of garbage leaves alone, from the beginning of a run to its end. Where somebody has told it
+    to leave something alone already, that stays."""
+
+    def __init__(self) -> None:
+        self._is_ours = False
+
+    def begin(self) -> None:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            self._is_ours = True
+
+    def end(self) -> None:
+        if self._is_ours:
+            gc.unfreeze()
+            self._is_ours = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mullion.algebra.streams import Stream
+from mullion.allocation import LeftAlone
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end
@@ -56,6 +57,7 @@ class Operation:
         self.heartbeats = Heartbeats(runs, batches, places, self._feeds)
         self.stopping = threading.Event()
         self.at_start = AtStart()
+        self._left_alone = LeftAlone()
 
     def start(self, *, follow: bool, close: bool, every: str | None, reading: Callable[[], None]) -> None:
         """Begin to read the streams that queries or questions need. `reading` is called when Spark is there."""
@@ -75,6 +77,7 @@ class Operation:
                 self._batches.advance(run.stream.name, None)
             self._runs.read_pasts(run)
             self._runs.hand_over(run)
+        self._left_alone.begin()
         for run in runs:
             self._start_feed(run, reading, close=close or self._places.checkpoint is None, every=pause)
         self.heartbeats.start()
@@ -163,6 +166,7 @@ class Operation:
     def stop(self) -> None:
         """Stop after the current batch, and raise what went wrong in the background, if anything did."""
         self.heartbeats.stop()
+        self._left_alone.end()
         feeds = list(self._feeds.values())
         self._feeds.clear()
         for feed in feeds:
