@@ -16,7 +16,7 @@ from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.spread import StddevPopAggregate, StddevSampAggregate, VarPopAggregate, VarSampAggregate
 from mullion.aggregates.sum import SumAggregate
 from mullion.aggregates.values import CountDistinct, Median, Mode, Percentile, TopK
-from mullion.aggregates.weighted import SquaredTotals, WeightedPercentile
+from mullion.aggregates.weighted import LargestSquaredTotal, SquaredTotals, WeightedPercentile
 
 REGISTRY: dict[str, Aggregate] = {
     aggregate.name: aggregate
@@ -46,7 +46,9 @@ REGISTRY: dict[str, Aggregate] = {
     )
 }
 
-INTERNAL: dict[str, Aggregate] = {aggregate.name: aggregate for aggregate in (WeightedPercentile(), SquaredTotals())}
+INTERNAL: dict[str, Aggregate] = {
+    aggregate.name: aggregate for aggregate in (WeightedPercentile(), SquaredTotals(), LargestSquaredTotal())
+}
 """What no query may write, but what queries are written anew with."""
 
 DISTINCT: dict[str, Aggregate] = {

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate
 from mullion.aggregates.values import Counted, OverValues, a_share, orderable
-from mullion.expressions.arrays import Index
+from mullion.expressions.arrays import Index, Real
 from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type
@@ -122,8 +122,27 @@ class SquaredTotals(OverValues):
         amounts = np.concatenate([pairs.counts * x.values[pairs.codes] for x in values[1::2]])
         own, which = np.unique(owned, return_inverse=True)
         totals = np.bincount(which, amounts, len(own))
-        squares = np.bincount(own // owners, totals**2, len(pairs.offsets) - 1)
-        return Vector(DOUBLE, squares, np.diff(pairs.offsets) > 0)
+        found = self._combined(own // owners, totals.astype(np.float64) ** 2, len(pairs.offsets) - 1)
+        return Vector(DOUBLE, found, np.diff(pairs.offsets) > 0)
+
+    def _combined(self, window: Index, squares: Real, windows: int) -> Real:
+        """Of the squares that are in each of so many windows."""
+        return np.bincount(window, squares, windows).astype(np.float64)
+
+
+class LargestSquaredTotal(SquaredTotals):
+    """largest_squared_total(id, x, id, x, ...): the largest of the squares that `squared_totals` adds.
+
+    id    1   1   2
+    x     3   4   5         (3 + 4)^2 = 49
+    """
+
+    name = "largest_squared_total"
+
+    def _combined(self, window: Index, squares: Real, windows: int) -> Real:
+        largest = np.zeros(windows)
+        np.maximum.at(largest, window, squares)
+        return largest
 
 
 def _ranks(values: Vector) -> Index:

@@ -23,6 +23,10 @@ is the sum over the sets within T of the products of (w - 1); and each square of
 put right by the squares of the finer totals (Haas and others 1996, section 4; Nirkhiwale, Dobra and Jermaine, A
 Sampling Algebra for Aggregate Estimation, 2013). The average is the ratio of two sums, to the first order.
 
+Where few units are in many rows, that is right on average and too small whenever too little was kept: a sum over m
+units that are alike varies like the m that is expected, and is known to vary like the m that came. So samples of joins
+may add one unit of each kind, as large as the largest that was kept: sqrt(m + 1) in the place of sqrt(m).
+
 In the join of a stream with itself, an event may stand in several places of a row, and in different places of different
 rows. It is one unit: in the first of its places it has its weight, and in the others 1, so that these add nothing. Sets
 of units are the same in whichever places they stand: with i and j of one stream, of the weights u and v,
@@ -42,7 +46,7 @@ from mullion.errors import NotSupported
 from mullion.language.query import Aggregate, Call, Case, Cast, Expr, Literal
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE
 
-ONE, ZERO, HALF, TWO = (Literal(number, DOUBLE) for number in (1.0, 0.0, 0.5, 2.0))
+ONE, ZERO, HALF, TWO, TINY = (Literal(number, DOUBLE) for number in (1.0, 0.0, 0.5, 2.0, 1e-300))
 OF_THE_SAMPLE = ("min", "max", "first", "last")
 """Aggregates that are those of the kept events, also in an estimate."""
 QUANTILES = {"median": (1,), "percentile": (2,), "approx_percentile": (2, 3)}
@@ -68,6 +72,8 @@ class Sample:
     units: tuple[Unit, ...]
     is_alone: bool
     """Whether every unit is in one row alone."""
+    adds_one: bool = False
+    """Whether errors are those with one more unit of each kind, since few may have been kept."""
 
     @property
     def weight(self) -> Expr:
@@ -109,14 +115,14 @@ class Sample:
         x, one = (sums.value, sums.one) if node.args and node.function != "count" else (sums.one, sums.one)
         match node.function:
             case "count":
-                return Call("sqrt", (_positive(Call("coalesce", (sums.covariance(one, one), ZERO))),))
+                return Call("sqrt", (_positive(Call("coalesce", (sums.variance(one), ZERO))),))
             case "sum":
-                return Call("sqrt", (_positive(sums.covariance(x, x)),))
+                return Call("sqrt", (_positive(sums.variance(x)),))
         mean = sums.average()
         crossed = _product([TWO, mean, sums.covariance(x, one)])
         squared = _product([mean, mean, sums.covariance(one, one)])
         spread = Call("add", (Call("subtract", (sums.covariance(x, x), crossed)), squared))
-        return Call("divide", (Call("sqrt", (_positive(spread),)), sums.weights()))
+        return Call("divide", (Call("sqrt", (_positive(sums.widened(spread)),)), sums.weights()))
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,19 @@ class _Sums:
     def average(self) -> Expr:
         return Call("divide", (self.values(), self.weights()))
 
+    def variance(self, x: Expr) -> Expr:
+        """Of the estimated sum of x."""
+        found = self.covariance(x, x)
+        return found if not self.sample.adds_one else reduce(lambda a, b: Call("add", (a, b)), self._largest(x), found)
+
+    def widened(self, spread: Expr) -> Expr:
+        """What a ratio has as variance, enlarged as that of a count is: by one to two times."""
+        if not self.sample.adds_one:
+            return spread
+        whole = Call("greatest", (self.covariance(self.one, self.one), TINY))
+        more = Call("divide", (self.variance(self.one), whole))
+        return _product([spread, Call("least", (Call("greatest", (more, ONE)), TWO))])
+
     def covariance(self, x: Expr, y: Expr) -> Expr:
         """Of the estimated sums of x and y."""
         if self.sample.is_alone:
@@ -159,9 +178,19 @@ class _Sums:
 
     def _variance_terms(self, x: Expr) -> Iterator[tuple[bool, Expr]]:
         """For every set of units, what rows with these in common have to do with each other, and whether to add it."""
+        for number, args in self._in_common(x, len(self.sample.units)):
+            yield number % 2 == 1, Aggregate("squared_totals", args, where=self.node.where)
+
+    def _largest(self, x: Expr) -> Iterator[Expr]:
+        """For every kind of units, what the one adds to the variance that adds most."""
+        for _, args in self._in_common(x, 1):
+            yield Aggregate("largest_squared_total", args, where=self.node.where)
+
+    def _in_common(self, x: Expr, most: int) -> Iterator[tuple[int, tuple[Expr, ...]]]:
+        """For sets of at most so many units their number, and ids with what rows of these add."""
         units = self.sample.units
         kinds = {unit: unit.kind or f"#{i}" for i, unit in enumerate(units)}
-        for number in range(1, len(units) + 1):
+        for number in range(1, most + 1):
             in_places: dict[tuple[str, ...], list[Expr]] = {}
             for common in combinations(units, number):
                 factors = [_spread(unit) if unit in common else unit.weight for unit in units]
@@ -169,7 +198,7 @@ class _Sums:
                 same = in_places.setdefault(tuple(sorted(kinds[unit] for unit in common)), [])
                 same += [ids, _product([*factors, x])]
             for args in in_places.values():
-                yield number % 2 == 1, Aggregate("squared_totals", tuple(args), where=self.node.where)
+                yield number, tuple(args)
 
     def _sum(self, factors: list[Expr]) -> Expr:
         return Aggregate("sum", (_product(factors),), where=self.node.where)

@@ -75,7 +75,7 @@ def over_preferred(query: Query, join: Promising) -> Query:
 def _sample(join: Promising) -> Sample:
     """What its rows stand for. Where each pair is drawn by itself, each is a unit of its own."""
     units = [Unit(Column(weight, OF_THE_ROWS), Column(unit, OF_THE_ROWS)) for weight, unit in join.units]
-    return Sample(tuple(units), is_alone=join.draws_pairs)
+    return Sample(tuple(units), is_alone=join.draws_pairs, adds_one=not join.draws_pairs)
 
 
 def over_a_part(query: Query, part: Part) -> Query:

@@ -53,12 +53,13 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None 
             return _percentile(known, constants[0])
         case "weighted_percentile":
             return _weighted_percentile(known, *constants)
-        case "squared_totals":
+        case "squared_totals" | "largest_squared_total":
             totals: dict[Any, float] = {}
             for places in known:
                 for owner, x in zip(places[::2], places[1::2], strict=True):
                     totals[owner] = totals.get(owner, 0.0) + x
-            return sum(total**2 for total in totals.values())
+            squares = [total**2 for total in totals.values()]
+            return sum(squares) if bound.function == "squared_totals" else max(squares)
         case "approx_percentile":
             return _percentile_among(known, constants[0])
         case "sum":
