@@ -22,7 +22,7 @@ from mullion.errors import CheckError, CheckpointError, MullionError, SourceErro
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Type, decimal
 from mullion.spark.tables import TableStore
-from mullion.storage.files import CommittedFiles, label_of
+from mullion.storage.files import REMOVED, CommittedFiles, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,6 +115,23 @@ def test_a_batch_played_again_sees_what_it_saw(spark: SparkSession, tmp_path: Pa
     third = store(spark, csv_table(path), journal)
     assert rows(third.current("close", 4)) == [("A", 3.0)]
     assert len(list(written.iterdir())) == 3
+
+
+def test_versions_that_no_batch_can_see_again_are_removed(spark: SparkSession, tmp_path: Path) -> None:
+    journal, table = tmp_path / "journal", csv_table(path := tmp_path / "close.csv")
+    tables = store(spark, table, journal)
+    for batch in range(5):
+        write(path, f"A,{batch}")
+        tables.current("close", batch)
+    assert list(map(label, map(Path, tables.files_after(2)))) == [f"{i:012d}" for i in (1, 2, 3, 4)]
+    tables.forget(2)
+    written = sorted(map(label, (journal / "tables" / "close").iterdir()))
+    assert written == [*(f"{i:012d}" for i in (1, 2, 3, 4)), REMOVED]
+    again = store(spark, table, journal)
+    assert [rows(again.current("close", batch)) for batch in (3, 4)] == [[("A", 3.0)], [("A", 4.0)]]
+    again.forget(7)
+    last = store(spark, table, journal)
+    assert rows(last.seen("close")) == [("A", 4.0)] and last.changed == {"close"}
 
 
 def test_a_table_that_disappears_keeps_its_rows(

@@ -121,6 +121,8 @@ class Commits:
             "inputs": self._taken_in(mark, whole=snapshot),
         }
         journal.commit(Commit(mark, recorded, tuple(tables), snapshot, self._named()))
+        if snapshot:
+            state.tables.forget(mark.batch)
 
     def _taken_in(self, mark: Mark, *, whole: bool) -> list[dict[str, Any]]:
         """What the batch held, for its commit; or what the last batches held."""
@@ -148,7 +150,7 @@ class Commits:
             *state.ahead.names,
             *state.overload.notes.names,
             *(() if state.punctuations is None else state.punctuations.names),
-            *state.tables.files(),
+            *(() if state.committed is None else state.tables.files(state.committed.batch)),
         )
 
     # A restart

@@ -25,8 +25,10 @@ class RunTables:
     """The tables as the batches of a stream, or the steps of relations, see them."""
 
     at: TableAt = no_table
-    files: Callable[[], Sequence[str]] = tuple
-    """The files that hold their rows: commits name them."""
+    files: Callable[[int], Sequence[str]] = lambda batch: ()
+    """The files that hold their rows, as batches after one find them: its commit names them."""
+    forget: Callable[[int], None] = lambda batch: None
+    """No batch up to this one is played again."""
     has_changed: Callable[[str], bool] = lambda name: False
     """Whether any run has seen a change of a table."""
 

@@ -20,10 +20,11 @@ class RelationCommits:
         """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
         state = self._state
         manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
-        files = self._files(manifest, now)
+        files = self._files(mark, manifest, now)
         state.sink.settle(state.name)
         if state.journal is not None:
             self._record(mark, now, state.journal, manifest, files)
+            state.tables.forget(mark.batch)
         state.committed, state.now = mark, now
         if state.has_files:
             state.files.sweep(files)
@@ -44,14 +45,14 @@ class RelationCommits:
         }
         journal.commit(Commit(mark, header, (), snapshot=True, files=files))
 
-    def _files(self, manifest: Mapping[str, Any], now: int) -> tuple[str, ...]:
+    def _files(self, mark: Mark, manifest: Mapping[str, Any], now: int) -> tuple[str, ...]:
         """The files that a commit stands on."""
         state = self._state
         shards = () if state.shards is None else state.shards.named
         ahead = [past for past in state.pasts.values() if past is not None and now <= past.newest]
         pasts = [name for past in ahead for name in past.files]
         sharded = [f"shards/{name}" for name in shards]
-        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.tables.files())
+        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.tables.files(mark.batch))
 
     def restore(self) -> None:
         """Go on from the last commit."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from mullion.errors import CheckpointError
 from mullion.runtime.batch_input import BatchInput
 from mullion.spark.progress import SparkCheckpoint
+from mullion.storage.files import REMOVED, label_of
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.manifest import Manifest, journals
 
@@ -106,6 +107,8 @@ class Repair:
                     journal.files.check(named)
             except CheckpointError as problem:
                 return f"batches would see something else than they saw, because {problem.message}"
+            if not chain and any(label_of(Path(name).name) == REMOVED for name in journal.files.names(folder)):
+                return f"what its first batches saw of {folder} is not kept any more; start with a new checkpoint"
         if journal.directory.parent.name == "relations":
             name = dict(journal.commits())[chain[-1].at] if chain else ""
             if not chain or (standing is not None and name < standing[0]):

@@ -9,7 +9,8 @@ With a directory, every version is written down before the first batch that sees
     tables/close/000000000007       what batches from 7 on see of the table close
 
 A batch that is played again after a crash sees what it saw: the newest version of its number or before. This is no
-`EventLog`: a version is needed until a newer one takes its place, however old its rows are.
+`EventLog`: a version is needed until a newer one takes its place, however old its rows are. It is removed when no
+commit is left that a batch before the newer one could be played again after.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
 from mullion.spark.sources import open_table, table_files
 from mullion.spark.unseen import HEAD, Unseen
-from mullion.storage.files import CommittedFiles, label_of, read_checked, serialised
+from mullion.storage.files import REMOVED, CommittedFiles, label_of, read_checked, serialised
 
 log = logging.getLogger("mullion")
 
@@ -140,10 +141,22 @@ class TableStore:
 
     # Versions on the disk
 
-    @property
-    def files(self) -> list[str]:
-        """The files that a commit has to name."""
-        return [file for name in self.tables for file in self._known_versions(name).values()]
+    def files_after(self, batch: int) -> list[str]:
+        """The files that the commit of a batch has to name: what batches after it may see."""
+        return [file for name in self.tables for file in _seen_after(batch, self._known_versions(name)).values()]
+
+    def forget(self, batch: int) -> None:
+        """Remove what only batches up to this one saw. That there was more is noted, for whoever would begin again."""
+        if self._files is None:
+            return
+        for name in self.tables:
+            versions = self._known_versions(name)
+            needed = _seen_after(batch, versions)
+            if len(needed) < len(versions):
+                self._files.write(_folder(name), REMOVED, b"")
+                for version in versions.keys() - needed.keys():
+                    self._files.path(versions[version]).unlink(missing_ok=True)
+                self._versions[name] = needed
 
     def _known_versions(self, name: str) -> dict[int, str]:
         """The versions written, in order; those of earlier runs decide what a batch that is played again sees."""
@@ -169,6 +182,12 @@ class TableStore:
             hint = "go back to the columns that it was made with, or start with a new checkpoint directory"
             raise CheckpointError(f"table '{name}' has not the columns that the checkpoint {path} knows", hint=hint)
         return rows
+
+
+def _seen_after(batch: int, versions: dict[int, str]) -> dict[int, str]:
+    """The versions that batches after one may see, and the one before them, which tells that the table has changed."""
+    before = [version for version in versions if version <= batch]
+    return {version: file for version, file in versions.items() if version not in before[:-2]}
 
 
 def _folder(name: str) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 REPAIR = "`mullion repair CHECKPOINT` goes back to the last commit that is whole, where the input can be read again"
 SWEPT = ("intake", "kept", "shelf", "shards")
 """Folders of files that only a commit gives a meaning. Other folders hold what is written ahead of it."""
+REMOVED = "removed"
+"""The label of a file that says that others of its folder are there no more, since no batch needs them that goes on."""
 _NAME = re.compile(r"(?P<label>.+)-(?P<size>[0-9a-f]{8})(?P<sum>[0-9a-f]{8})(?P<suffix>\.[a-z]+)?")
 _CHUNK = 1 << 20
 
