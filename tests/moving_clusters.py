@@ -46,7 +46,6 @@ def moving_clusters(seed: int = 0) -> Iterator[None]:
     AnyClusters.dice = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "Clustering", AnyClusters)
-        patch.setattr(planning, "Clustering", AnyClusters)
         patch.setattr(clusters, "LEAST_GAIN", 0.0)
         patch.setattr(planning, "FEW", -1)
         patch.setattr(planning, "OTHER", 1e-9)
