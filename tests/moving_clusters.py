@@ -33,9 +33,6 @@ class AnyClusters:
     def cost_of(self, clusters: Any) -> float:
         return 1.0
 
-    def text(self, queries: Any, clusters: int) -> str:
-        return "by lot"
-
     def place(self, query: SlicedAggregation, clusters: Mapping[str, Sequence[SlicedAggregation]]) -> str | None:
         return self.dice.choice([None, *clusters])
 
