@@ -227,10 +227,10 @@ class MemorySource:
     def cannot_read_again(self) -> str | None:
         return "the source of the stream cannot be read twice" if self.forgets else None
 
-    def past(self, batch: int, *, apart: bool) -> Iterator[tuple[int, Batch]]:
-        parts = [(number, events) for number, events in sorted(self.given.items()) if number <= batch]
+    def past(self, batch: int, *, apart: bool, first: int = 0) -> Iterator[tuple[int, Batch]]:
+        parts = [(number, events) for number, events in sorted(self.given.items()) if first <= number <= batch]
         if self.log is not None:
-            found = self.log.files_up_to(batch)
+            found = self.log.files_up_to(batch, first)
             parts = [(at, from_files(self.stream, [p.removeprefix("file://") for p in paths])) for at, paths in found]
         if not apart and parts:
             parts = [(0, pa.concat_tables([events for _, events in parts]))]

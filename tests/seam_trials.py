@@ -200,6 +200,11 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         )
         text = draw(own.filter(is_for_the_kernel)).replace("CREATE QUERY q", "CREATE QUERY q3", 1)
         texts["q3"] = at_most(re.sub(r" OFFSET (-?\d+ \w+|'[^']*')", "", text))
+    if joining and len(runs) > 1:
+        for i in range(draw(st.sampled_from((0, 0, 1, 2)))):
+            name, joins = f"q{4 + i}", draw(st.integers(1, len(runs) - 1))
+            newest = newest_at(files["trades"], runs[:joins])
+            later[name], texts[name] = joins, draw(at_the_newest(setting, name, newest, texts))
     scheduled = {name: at_most(text) if name < "q3" and draw(st.booleans()) else text for name, text in texts.items()}
     return Trial(
         files,
@@ -219,6 +224,26 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
         limits,
         draw(st.booleans()),
     )
+
+
+def newest_at(files: Sequence[Sequence[Event]], runs: Sequence[OneRun]) -> int:
+    """The newest event of trades after some runs, if these read it."""
+    read = files[: sum(run.files.get("trades", 0) for run in runs)]
+    return max((event["ts"] for file in read for event in file if event["ts"] is not None), default=0)
+
+
+@st.composite
+def at_the_newest(draw: Draw[Any], setting: Setting, name: str, newest: int, others: Mapping[str, str]) -> str:
+    """A query one of whose windows starts with the newest event when it joins. It may ask what another one does."""
+    range_, slide = (draw(st.integers(1, 6)) * setting.unit for _ in range(2))
+    shift = (newest + range_) % slide
+    source = f"trades [RANGE {range_} us SLIDE {slide} us{f' OFFSET {shift} us' if shift else ''}]"
+    window = st.just(Frame(range_, slide, shift, source, in_time=True))
+    plain = queries(setting, name, windows=window, among=EVERY_AGGREGATE).filter(is_for_the_kernel).filter(may_join)
+    same = [text for other, text in others.items() if other < "q3" and may_join(text) and "trades [" in text]
+    taken = st.sampled_from(same or [""]).map(lambda text: re.sub(r"trades \[.*?\]", source, text))
+    named = taken.map(lambda text: re.sub(r"^CREATE QUERY q\d", f"CREATE QUERY {name}", text))
+    return draw(plain | named.filter(lambda text: bool(text) and "decay" not in text))
 
 
 def keys_of(ending: Ending, events: Sequence[Event]) -> list[tuple[Any, ...]]:

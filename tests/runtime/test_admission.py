@@ -22,6 +22,24 @@ class TestAdmission:
         assert course.answers("new") == [(30, 1), (40, 1)]
         assert course.answers() == [(10, 1), (20, 2), (30, 1), (40, 1)]
 
+    @pytest.mark.parametrize("way", ["beside what others keep", "from what others keep", "by reading again"])
+    def test_a_query_that_enters_answers_the_window_that_starts_with_the_newest_event(self, way: str) -> None:
+        """Events come at 20 before it enters and after it; what came before 20 it has missed."""
+        before = {
+            "beside what others keep": "SELECT max(x) AS n FROM s [RANGE 10 us SLIDE 10 us]",
+            "from what others keep": TOTAL,
+            "by reading again": "SELECT sum(x) AS n FROM s [RANGE 7 us SLIDE 7 us]",
+        }
+        course = Course([query(before[way])])
+        course.run.bounded = True
+        course.take(event(5), event(19), event(20, x=2))
+        how = course.enter(TOTAL, "new")
+        assert how.startswith("from the sub-windows" if way == "from what others keep" else "by reading")
+        course.take(event(20, x=4), event(25), event(30))
+        course.take(event(35), event(45))
+        course.end()
+        assert course.answers("new") == [(30, 7), (40, 2), (50, 1)]
+
     def test_one_that_leaves_and_comes_back_goes_on_from_nothing(self) -> None:
         course = Course([query(TOTAL)])
         course.take(event(5), event(12))

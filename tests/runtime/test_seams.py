@@ -112,6 +112,34 @@ def test_a_query_that_joins_with_the_run_that_closes_stays_known(world: World) -
     assert world.run(both, close=True) == world.run(both) == {"counts": [(10, 2)], "more": []}
 
 
+FOLLOWED = "SELECT l.k FROM s [RANGE 10 us SLIDE 10 us] l, t [RANGE 10 us SLIDE 10 us] r WHERE l.v = r.v + 1"
+SUMS = "SELECT k, sum(v) AS n FROM s [RANGE 10 us SLIDE 10 us] GROUP BY k"
+
+
+@pytest.mark.parametrize("at_work", [False, True], ids=["with a later run", "while one runs"])
+def test_a_query_answers_the_window_that_starts_with_the_newest_event_before_it(world: World, at_work: bool) -> None:
+    """Both streams have come to 20 when the queries enter: pairs and keys lack columns that nobody asked for then."""
+    world.add([1, 19, 20])
+    world.add([19, 20], "t")
+    asked = {"counts": COUNTS, "of_t": COUNTS.replace("FROM s", "FROM t")}
+    late = {"sums": SUMS, "pairs": FOLLOWED, "keys": KEYS}
+    world.run(asked)
+    places = {"out": world.base / "out", "checkpoint": world.base / "state"}
+    with engine_without_spark(**places) as engine:
+        world.prepare(engine, asked if at_work else asked | late)
+        if at_work:
+            engine.run()
+            for name, text in late.items():
+                engine.query(text, name=name)
+        world.add([21, 22, 31])
+        world.add([24, 31], "t")
+        engine.run()
+        found = {name: told(engine, name) for name in late}
+    assert found["pairs"] == [(30, "y")]
+    assert sorted(found["keys"]) == [(30, "x"), (30, "y")]
+    assert sorted(found["sums"]) == [(30, "x"), (30, "y")]
+
+
 @pytest.mark.parametrize("queries", [{"counts": COUNTS}, {"keys": KEYS}, {"counts": COUNTS, "keys": KEYS}])
 @pytest.mark.parametrize("empty", [False, True], ids=["of some events", "of none"])
 def test_what_comes_after_a_close_is_refused(world: World, queries: dict[str, str], empty: bool) -> None:

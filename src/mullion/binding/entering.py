@@ -26,6 +26,9 @@ class Standing(Protocol):
     def start(self) -> int | None: ...
 
     @property
+    def stop(self) -> int | None: ...
+
+    @property
     def after(self) -> int | None: ...
 
 
@@ -38,6 +41,10 @@ class Entrance(NamedTuple):
     entered_after: int | None = None
 
 
+GONE = "not possible any more"
+"""So begins what is said of a past that is gone."""
+
+
 class Past(NamedTuple):
     """Where a query gets the events before it from, or why it cannot any more. `tag` and `entered_after` are as in
     `Relation`, where the events are read for it alone."""
@@ -48,14 +55,22 @@ class Past(NamedTuple):
     entered_after: int | None = None
 
 
-def entrance(query: Standing, newest: int, first: int, past: Callable[[int], Past]) -> tuple[Entrance, str]:
-    """How a query enters streams that have come to `newest`, and how its BACKFILL is served.
+def entrance(
+    query: Standing, newest: int, first: int, past: Callable[[int], Past], at_newest: Callable[[], Past]
+) -> tuple[Entrance, str]:
+    """How a query enters streams that have come to `newest`, and how it comes by its past.
 
-    It answers from `first` on, because what the streams held before is gone. With BACKFILL it answers all that ends
-    after the newest event, if `past` finds what came before that.
+    It answers what starts with the newest event, if `at_newest` finds the events of that time, which came before it;
+    otherwise it answers from `first` on, because they are gone. With BACKFILL it answers all that ends after the newest
+    event, if `past` finds what came before that.
     """
     if not query.backfill:
-        return Entrance(first if query.start is None else max(first, query.start), query.after), ""
+        if query.start is not None and query.start >= first:
+            return Entrance(query.start, query.after), ""
+        found = at_newest()
+        if found.is_gone:
+            return Entrance(first, query.after), found.how
+        return Entrance(newest, query.after, found.tag, found.entered_after), found.how
     after = newest if query.after is None else query.after
     found = past(after)
     if found.is_gone:
@@ -86,6 +101,15 @@ def entering_at(relation: Relation, start: int | None, materialized: Set[Node] =
         return node.with_inputs(tuple(since(part) for part in node.inputs))
 
     return replace(relation, start=start, root=since(relation.root))
+
+
+def starts_at(relation: Relation, time: int) -> bool:
+    """Whether it is answered for a window that starts exactly then, or counts what comes from then on."""
+    windows = [scan.window for scan in scans(relation.root)]
+    if relation.slide is None or relation.longest is None or any(w.range is None or w.internal for w in windows):
+        return True
+    end = time + relation.longest
+    return (end - relation.offset) % relation.slide == 0 and (relation.stop is None or end <= relation.stop)
 
 
 def needed_since(relation: Relation, after: int) -> int | None:

@@ -126,7 +126,7 @@ class ExplainedOperators(Explained):
         ]
         yield from branched("  ", rules)
         if relation.name in self.pasts:
-            yield f"  backfill: {self.pasts[relation.name]}"
+            yield f"  {'backfill' if relation.backfill else 'its first window'}: {self.pasts[relation.name]}"
         if chosen.rejected:
             root, cost = chosen.rejected[0]
             others = len(chosen.rejected) - 1
@@ -177,7 +177,7 @@ class ExplainedOperators(Explained):
             "output": relation.output,
             "restore": relation.restore,
             "slide": None if relation.slide is None else duration_text(relation.slide),
-        } | ({} if past is None else {"backfill": past})
+        } | ({} if past is None else {"backfill" if relation.backfill else "first_window": past})
         return {
             **self._node(chosen.root),
             "cost": round(chosen.cost, 3),

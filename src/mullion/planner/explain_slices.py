@@ -79,6 +79,8 @@ class ExplainedSlices(Explained):
         if query.backfill:
             past = self.pasts.get(query.name, "it will answer the windows that end after it joins")
             lines.append(f"    backfill: {past}")
+        elif query.name in self.pasts:
+            lines.append(f"    its first window: {self.pasts[query.name]}")
         return lines
 
     def facts(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class ExplainedSlices(Explained):
             "paired_slices": paired_slices(query),
             "paned_slices": paned_slices(query.window) if has_slices(query.axis) else None,
             "aggregates": [_aggregate_facts(aggregate) for aggregate in query.template.aggregates],
-        } | ({} if past is None else {"backfill": past})
+        } | ({} if past is None else {"backfill" if query.backfill else "first_window": past})
 
     def box(self) -> Box:
         """Of the stream the groupings, and of each grouping its states and its queries."""

@@ -182,10 +182,11 @@ class Grouping:
     @property
     def _windows(self) -> list[dict[Period, None]]:
         """The different windows of each slot."""
-        windows: list[dict[Period, None]] = [{} for _ in self.slots]
-        for query, slot in zip(self.queries, self.slot_of.tolist(), strict=True):
-            windows[slot][query.window] = None
-        return windows
+        windows: dict[PredicateSlot, dict[Period, None]] = {slot: {} for slot in self.slots}
+        for query in self.queries:
+            for slot in slots_of(query):
+                windows[slot][query.window] = None
+        return list(windows.values())
 
     @cached_property
     def hopping(self) -> tuple[tuple[Period, ...], ...]:
@@ -232,6 +233,12 @@ def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Seque
 
 def slot_of(query: SlicedAggregation) -> PredicateSlot:
     return PredicateSlot(query.predicate, query.tag)
+
+
+def slots_of(query: SlicedAggregation) -> tuple[PredicateSlot, ...]:
+    """The slot of a query, and the one that it goes on with once its first window is answered."""
+    own = slot_of(query)
+    return (own, PredicateSlot(query.predicate)) if query.is_newcomer else (own,)
 
 
 @dataclass(frozen=True)

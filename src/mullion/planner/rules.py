@@ -26,7 +26,7 @@ from mullion.planner.plan import (
     PredicateSlot,
     Reason,
     StateColumn,
-    slot_of,
+    slots_of,
     states_of,
 )
 from mullion.planner.sliced import SlicedAggregation
@@ -87,7 +87,7 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
     def slots(grouping: Grouping) -> tuple[PredicateSlot, ...]:
-        distinct = _distinct(map(slot_of, grouping.queries))
+        distinct = _distinct(chain.from_iterable(map(slots_of, grouping.queries)))
         return tuple(sorted(distinct, key=lambda slot: slot.condition is None))
 
     groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)

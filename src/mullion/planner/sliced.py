@@ -17,6 +17,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.expressions.evaluate import is_fallible
 from mullion.expressions.pool import Pool
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Column, Expr, Order, Period, Window
 from mullion.language.types import TIMESTAMP, Type
 from mullion.lazy import cached_property
@@ -121,6 +122,12 @@ class SlicedAggregation:
     at_most: int | None = None
     """With SLIDE AT MOST: how long an answer may be the last one. `window.slide` is then the step: it may be answered
     at the multiples of that (`planner.schedules.steps`)."""
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Its past was read for its first window alone, which starts with the newest event that came before it. Until
+        that is answered, what comes is kept for the query apart, and for all that share its predicate."""
+        return bool(self.tag) and not self.backfill and self.window.range != EVERYTHING
 
     @property
     def asked_window(self) -> Period:

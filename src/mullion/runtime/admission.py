@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from mullion.binding.entering import Entrance, Past, entrance
+from mullion.binding.entering import GONE, Entrance, Past, entrance
 from mullion.errors import CheckError, MullionError, NotSupported, Place
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
@@ -33,7 +32,8 @@ class Admission:
         newest = self._state.newest
         if newest is None:
             return Entrance(query.start, query.after), "it joins before the first event"
-        return entrance(query, newest, self._start_of(query), lambda after: self._past_of(query, after))
+        past, at_newest = lambda after: self._past_of(query, after), lambda: self._at_newest(query, newest)
+        return entrance(query, newest, self._start_of(query), past, at_newest)
 
     def _past_of(self, query: SlicedAggregation, after: int) -> Past:
         """From where the events come that the query's windows need which end after a time."""
@@ -44,16 +44,44 @@ class Admission:
         since = first_end(after, query.window) - query.window.range
         if since > state.newest:
             return Past("no event came before its first window")
-        shared = list(state.sets.values()) if state.options.is_shared else []
-        if len(shared) == 1 and shared[0].coverage.serves(query, since):
+        if self._is_kept_by_others(query, since):
             return Past("from the sub-windows that other queries keep")
         reason = self.no_past([lookup.table for lookup in query.lookups], since) or self._not_from_kept(query)
         if reason is not None or state.committed is None:
-            return Past(f"not possible any more: {reason}", is_gone=True)
-        read_again = "by reading the stream's files again, beside the stream"
-        how = "from the events that the stream keeps" if self.is_from_kept else read_again
+            return Past(f"{GONE}: {reason}", is_gone=True)
         batch = state.committed.batch  # in the tag, since a query of the name may have been here before
-        return Past(how, tag=f"{query.name} after {batch}", entered_after=batch)
+        return Past(self._how, tag=f"{query.name} after {batch}", entered_after=batch)
+
+    def _at_newest(self, query: SlicedAggregation, newest: int) -> Past:
+        """From where the events of the newest time come, for a window that starts with it."""
+        state = self._state
+        if state.committed is None or not starts_at(query, newest):
+            return Past("", is_gone=True)
+        if query.window.range != EVERYTHING and self._is_kept_by_others(query, newest):
+            return Past("from the sub-windows that other queries keep")
+        reason = self.no_newest([lookup.table for lookup in query.lookups], newest) or self._not_from_kept(query)
+        if reason is not None:
+            return Past(f"{GONE}: {reason}", is_gone=True)
+        # One slot for all that enter here. The mark is another one when their past is read.
+        tag = f"at {newest} after {state.committed.text}"
+        return Past(self._how, tag=tag, entered_after=state.committed.batch)
+
+    def _is_kept_by_others(self, query: SlicedAggregation, since: int) -> bool:
+        shared = list(self._state.sets.values()) if self._state.options.is_shared else []
+        return len(shared) == 1 and shared[0].coverage.serves(query, since)
+
+    @property
+    def _how(self) -> str:
+        read_again = "by reading the stream's files again, beside the stream"
+        return "from the events that the stream keeps" if self.is_from_kept else read_again
+
+    def no_newest(self, tables: Sequence[str], newest: int) -> str | None:
+        """Why the events of the newest time cannot be read again; None when they can. What was shed stays shed."""
+        state = self._state
+        batches = range(state.newest_since, -1 if state.committed is None else state.committed.batch + 1)
+        if state.stream.shedding is not None and any(state.overload.notes.of(number) for number in batches):
+            return "events of that time were shed"
+        return self.no_past(tables, newest)
 
     def _start_of(self, query: SlicedAggregation) -> int:
         """Where the windows begin of a query that enters now: after all that was seen."""
@@ -76,7 +104,8 @@ class Admission:
         if order and self._state.newest_on(order) is None:
             why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
             raise CheckError(why, place, hint="start the stream with the query")
-        if since is not None and not query.frame.unbounded and since < self._start_of(query):
+        start = self.enter(query)[0].start
+        if since is not None and not query.frame.unbounded and start is not None and since < start:
             why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
             hint = "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
             raise CheckError(why, place, hint=hint)
@@ -115,50 +144,87 @@ class Admission:
         state = self._state
         late, limits, holds = bool(state.counts.late), state.ahead.by_offset(), dict(state.holding.by_offset)
         kept = state.keeper.shown() if state.keeper is not None and self.is_from_kept else None
-        return PastEvents(state.stream, state.source, late, limits, holds, kept)
+        reached = state.newest, state.newest_since
+        return PastEvents(state.stream, state.source, late, limits, holds, kept, reached=reached)
 
     def start_side_jobs(self) -> None:
         """Begin to read the past of queries that have entered; their answers wait for it."""
         state = self._state
         waiting = [query for query in state.queries if query.tag and query.name not in state.backfilled]
-        for query in waiting:
-            if query.tag not in self._side_jobs:
-                assert query.after is not None
-                since = first_end(query.after, query.window) - query.window.range
-                job = Backfill(self.past(), query, since, state.lookups.table)
-                self._side_jobs.start(query.tag, job.run)
+        for tag, queries in by_tag(waiting).items():
+            if tag not in self._side_jobs:
+                self._side_jobs.start(tag, self._job(queries).run)
         for sharing_set in state.sets.values():
             sharing_set.tier.waiting = {query.name for query in waiting}
 
     def take_side_jobs(self, *, wait: bool = False) -> None:
         """Take in the past of queries whose side job is done. What is kept now is there now: the next commit may let go
         of it, so that it is waited for."""
-        queries = {query.tag: query for query in self._state.queries if query.tag}
+        queries = by_tag(query for query in self._state.queries if query.tag)
         wait = wait or (any(tag in self._side_jobs for tag in queries) and self.is_from_kept)
+        failures: tuple[type[BaseException], ...] = (*self._state.source.failures, MullionError, OSError)
         for tag, future in self._side_jobs.done(queries, wait=wait):
-            self._take_past(queries[tag], future)
+            try:
+                pasts = future.result()
+            except failures as problem:
+                self._has_no_past(queries[tag], problem)
+                continue
+            for past in pasts:
+                self._take_past(past, [query for query in queries[tag] if query.name in past.names])
 
-    def _take_past(self, query: SlicedAggregation, future: Future[PastPartials]) -> None:
+    def _job(self, queries: Sequence[SlicedAggregation]) -> Backfill:
+        """What reads the past of queries that entered together: with BACKFILL that of one, otherwise the events of the
+        newest time when they did."""
+        state, one = self._state, queries[0]
+        sets = [[query for query in queries if query.name in own.members] for own in state.sets.values()]
+        together = [own for own in sets if own]
+        if one.backfill:
+            assert one.after is not None
+            since = first_end(one.after, one.window) - one.window.range
+            return Backfill(self.past(), together, since, state.lookups.table)
+        assert one.start is not None
+        return Backfill(self.past(), together, one.start, state.lookups.table)
+
+    def _has_no_past(self, queries: Sequence[SlicedAggregation], problem: BaseException) -> None:
+        """It was promised and cannot be read: nothing is answered that would lack it."""
         state = self._state
-        sharing_set = next(own for own in state.sets.values() if query.name in own.members)
-        tier = sharing_set.tier
-        state.backfilled.add(query.name)
-        tier.waiting.discard(query.name)
-        failures: tuple[type[BaseException], ...] = (*state.source.failures, MullionError, OSError)
-        try:
-            past = future.result()
-        except failures as problem:
-            assert query.after is not None
+        for query in queries:
             log.warning("the past of query '%s' could not be read: %s", query.name, problem)
-            missed = max(query.after, state.newest or query.after)
+            state.backfilled.add(query.name)
+            tier = self._set_of(query).tier
+            tier.waiting.discard(query.name)
+            if query.window.range == EVERYTHING:
+                state.limits.stop(query.name, query.text, f"its past could not be read: {problem}")
+            missed = query.start if query.after is None else max(query.after, state.newest or query.after)
+            assert missed is not None
             tier.cursors[query.name] = Cursor(first_end(missed + query.window.range, query.window))
-            return
-        tier.saw_before(query.name, past.slices)
-        for i, entry in enumerate(past.entries):
-            if entry.grouping in sharing_set.shards:
-                self._adopt(sharing_set, entry, f"past-{sha256(query.tag.encode()).hexdigest()[:16]}-{i}")
-            else:
-                tier.absorb(entry)
+
+    def _set_of(self, query: SlicedAggregation) -> SharingSet:
+        return next(own for own in self._state.sets.values() if query.name in own.members)
+
+    def _take_past(self, past: PastPartials, queries: Sequence[SlicedAggregation]) -> None:
+        sets = {id(own): own for own in map(self._set_of, queries)}
+        for sharing_set in sets.values():
+            own = [query for query in queries if query.name in sharing_set.members]
+            for query in own:
+                self._state.backfilled.add(query.name)
+                sharing_set.tier.waiting.discard(query.name)
+                sharing_set.tier.saw_before(query.name, past.slices)
+            for i, entry in enumerate(past.entries):
+                if entry.grouping in sharing_set.shards:
+                    self._adopt(sharing_set, entry, f"past-{sha256(own[0].tag.encode()).hexdigest()[:16]}-{i}")
+                else:
+                    sharing_set.tier.absorb(entry)
+
+    def may_share(self, query: SlicedAggregation) -> bool:
+        """Whether a query that entered has answered all windows that need a slot of its own."""
+        if not query.is_newcomer or query.name not in self._state.backfilled:
+            return False
+        found = (own.tier.cursors.get(query.name) for own in self._state.sets.values() if query.name in own.members)
+        cursor = next(found, None)
+        assert query.start is not None
+        first = query.start + query.window.range
+        return cursor is not None and cursor.next_end is not None and cursor.next_end > first
 
     def _adopt(self, sharing_set: SharingSet, entry: PartialSubWindows, name: str) -> None:
         """Let shards keep what they answer from. The next commit names their files, and says that the past is here."""
@@ -169,3 +235,21 @@ class Admission:
 
     def close(self) -> None:
         self._side_jobs.close()
+
+
+def starts_at(query: SlicedAggregation, time: int) -> bool:
+    """Whether one of its windows starts exactly then, and is answered. The instants of SLIDE AT MOST are chosen for it;
+    where rows are counted, those of that time are as gone as the others (decision 33)."""
+    if query.axis != TIME_AXIS or query.at_most is not None:
+        return False
+    if query.window.range == EVERYTHING:
+        return query.frame.since in (None, time)
+    end = time + query.window.range
+    return first_end(end - 1, query.window) == end and (query.stop is None or end <= query.stop)
+
+
+def by_tag(queries: Iterable[SlicedAggregation]) -> dict[str, list[SlicedAggregation]]:
+    found: dict[str, list[SlicedAggregation]] = {}
+    for query in queries:
+        found.setdefault(query.tag, []).append(query)
+    return found

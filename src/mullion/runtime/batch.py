@@ -133,8 +133,9 @@ class Source(Protocol):
     def cannot_read_again(self) -> str | None:
         """Why the events of earlier batches cannot be read again; None when they can."""
 
-    def past(self, batch: int, *, apart: bool) -> Iterable[tuple[int, Batch]]:
-        """All events up to a batch, once more, with their offset: those of each offset apart, or all together."""
+    def past(self, batch: int, *, apart: bool, first: int = 0) -> Iterable[tuple[int, Batch]]:
+        """All events up to a batch, once more, with their offset: those of each offset apart, or all together. Nobody
+        needs those of batches before the `first`."""
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
         """Write sub-windows of the driver into the shards of their groups: the files by shard."""

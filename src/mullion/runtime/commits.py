@@ -101,6 +101,7 @@ class Commits:
         recorded = {
             "oldest": state.oldest,
             "newest": state.newest,
+            "newest_since": state.newest_since,
             "holding": state.holding.snapshot(),
             "heartbeat": [state.heartbeat, state.is_behind],
             "watermark": state.watermark,
@@ -168,6 +169,7 @@ class Commits:
         state.inputs = [BatchInput(**noted) for link in chain for noted in link.state["inputs"]][-RECORDED:]
         state.is_restored = True
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
+        state.newest_since = recorded.get("newest_since", 0)
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
         state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
         state.counts = Counts(**recorded["counts"])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import Events
 from mullion.runtime.intake import OVER
+from mullion.runtime.past_read import PastRead
+from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.events import TIME
 from mullion.slices.order import Order, times_of
 from mullion.storage.event_log import LoggedBatch
@@ -35,6 +36,8 @@ class Incoming:
     """The watermark before the end."""
     settled: int = 0
     """How many events have left the order: the number that the next one gets."""
+    replaced: PastRead | None = None
+    """Events of earlier batches that are here in another form than the stream handed them on."""
     ended: list[tuple[int, pa.Table]] = field(default_factory=list)
     """Keys that are over, each with the time past which all is that came before their ends."""
 
@@ -47,12 +50,27 @@ class Incoming:
             if batch.oldest >= since:
                 self.ended.append((batch.newest, batch.events.drop_columns([OVER])))
             return
-        self.newest = batch.newest if self.newest is None else max(self.newest, batch.newest)
-        events = batch.events
-        if since != EVER_BEFORE:
-            events = events.filter(pc.greater_equal(events.column(TIME), since))
+        events = Stretch(None if since == EVER_BEFORE else since).of(batch.events)
+        if self.replaced is not None and batch.mark.batch <= self.replaced.batch:
+            events = Stretch(high=self.replaced.since).of(events)
+        self._put(events, batch.newest)
+
+    def _put(self, events: pa.Table, newest: int) -> None:
+        self.newest = newest if self.newest is None else max(self.newest, newest)
         if len(events):
             self.order.add(events)
+
+    def replace(self, events: Sequence[pa.Table], past: PastRead, now: int) -> None:
+        """Let events take the place of those that came with the batches of a past and lie in the same time."""
+        self.replaced = past
+        if self.order.waiting is not None:
+            self.order = Order(Stretch(high=past.since).of(self.order.waiting))
+        for some in events:
+            self._put(Stretch(None if now == EVER_BEFORE else now).of(some), past.newest)
+
+    def waiting_between(self, low: int, high: int) -> pa.Table | None:
+        """The events of a stretch of time that no step has taken."""
+        return None if self.order.waiting is None else Stretch(low, high).of(self.order.waiting)
 
     def reach(self, watermark: int | None, *, ended: bool) -> None:
         """All before the watermark is here, or all there ever is."""

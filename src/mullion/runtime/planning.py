@@ -8,8 +8,9 @@ held and from whether the kernel may read its files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
@@ -71,7 +72,7 @@ class Planning:
         if state.is_restored and state.journal is not None and state.committed is not None:
             known = state.journal.queries_of(state.committed.batch) or []
             before = {entry["name"]: entry for entry in known}
-        for name in [q.name for q in queries if q.name in before and before[q.name] != to_journal(q)]:
+        for name in [q.name for q in queries if q.name in before and _is_another(before[q.name], to_journal(q))]:
             state.backfilled.discard(name)
             state.ordered.forget_query(name)
             state.scheduling.forget_query(name)
@@ -162,6 +163,12 @@ class Planning:
         if size is not None and size <= FEW:
             return False
         return before is None or (size is not None and not before / OTHER <= size <= before * OTHER)
+
+
+def _is_another(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a query of the same name is another one. One that is a newcomer no more is the same."""
+    same = "joined" in before and all(before.get(part) == now.get(part) for part in ("text", "joined"))
+    return before != now and not same
 
 
 def with_groupings(plan: Plan, groupings: Sequence[Grouping]) -> Plan:

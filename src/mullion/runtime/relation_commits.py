@@ -7,7 +7,8 @@ from typing import Any
 
 from mullion.operators.state_files import files_of
 from mullion.runtime.incoming import Incoming
-from mullion.runtime.relation_state import PastRead, RelationState
+from mullion.runtime.past_read import PastRead
+from mullion.runtime.relation_state import RelationState
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
 
@@ -60,8 +61,10 @@ class RelationCommits:
         if state.journal is None:
             return
         state.known = {entry["name"]: entry for entry in state.journal.last_queries()}
-        for entry in state.known.values() if state.tag else ():
-            state.pasts = {s: None if past is None else PastRead(*past) for s, past in entry["pasts"].items()}
+        for entry in state.known.values():
+            state.pasts = {s: past and PastRead(*past) for s, past in entry.get("pasts", {}).items()}
+            state.entering = dict(entry.get("entering", {}))
+        state.awaited |= state.pasts.keys()
         chain = state.journal.load()
         if not chain:
             return

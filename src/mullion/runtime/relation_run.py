@@ -13,7 +13,7 @@ interrupted is simply made again, perhaps with more events.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -31,12 +31,13 @@ from mullion.planner.partitioning import relation_keys
 from mullion.planner.promising import chosen_way
 from mullion.runtime.backfill import PastEvents
 from mullion.runtime.counts import add_counts, still_counted
+from mullion.runtime.past_read import PastRead
 from mullion.runtime.portions import Portions
 from mullion.runtime.relation_commits import RelationCommits
-from mullion.runtime.relation_state import PastRead, RelationState
+from mullion.runtime.relation_state import RelationState
 from mullion.slices.kernels.events import TIME
 from mullion.slices.limits import PORTION
-from mullion.slices.order import times_of
+from mullion.slices.order import Order, times_of
 from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.fault_points import fault_point
 from mullion.storage.manifest import quoted
@@ -83,8 +84,10 @@ class RelationRun(RelationState):
             self.journal.begin(self.next_number, [{"name": name, **entry} for name, entry in self.known.items()])
 
     def _entry(self, relation: Relation) -> dict[str, Any]:
-        entry = {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
-        return entry | ({"after": relation.after, "pasts": self.pasts} if self.tag else {})
+        entry: dict[str, Any] = {"text": relation.text, "start": relation.start, "plan": self.plans[relation.name].name}
+        entry |= {"after": relation.after} if self.tag else {}
+        entry |= {"entering": self.entering} if self.entering else {}
+        return entry | ({"pasts": self.pasts} if self.pasts or self.tag else {})
 
     def _place(self) -> None:
         """Give the relations to the shards, if there are any, and those that can't be split to the driver."""
@@ -121,11 +124,18 @@ class RelationRun(RelationState):
 
     # Events
 
+    def enter(self, streams: Collection[str], since: int) -> None:
+        """A relation is about to enter that needs all events of streams from a time on, which may have come."""
+        with self.lock:
+            self.entering |= {stream: min(since, self.entering.get(stream, since)) for stream in streams}
+
     def take_past(self, stream: str, seen: PastRead | None, past: PastEvents) -> None:
         """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now. To be
         called before the batch from which on the stream hands events on. After a restart the past is what it was then,
         and it is read again as long as no step has passed it."""
         with self.lock:
+            if self.relations and not self.tag:
+                self._take_newest(stream, seen, past)
             if stream not in self.awaited or not self.relations:
                 return
             seen = self.pasts.get(stream, seen)
@@ -139,6 +149,30 @@ class RelationRun(RelationState):
             self._note()
             self.awaited.discard(stream)
 
+    def _take_newest(self, stream: str, seen: PastRead | None, past: PastEvents) -> None:
+        """Take the events of a stream from a time on in place of those that it handed on: relations have entered with
+        them that need more of them. What a restart finds in the intake of the stream is as it was, so that these have
+        files of their own until a step has passed them."""
+        incoming, before, since = self.incoming[stream], self.pasts.get(stream), self.entering.pop(stream, None)
+        log = EventLog(None if self.journal is None else self.journal.files, f"intake/{quoted(stream)}", TIME)
+        if stream in self.awaited:
+            self.awaited.discard(stream)
+            if before is not None and self.now <= before.newest:
+                log.restore(before.files)
+                incoming.replace([batch.events for batch in log.batches], before, self.now)
+        if since is None:
+            return
+        if seen is not None and seen.newest >= since:
+            rows = Order(past.rows(seen.batch, self.columns_needed(stream), since))
+            if before is not None and before.since is not None and self.now <= before.newest:
+                rows, read = Order(incoming.waiting_between(before.since, since)), rows.waiting
+                rows.add(read)
+                since = min(before.since, since)
+            log.add(Mark(seen.batch), rows.waiting)
+            self.pasts[stream] = taken = seen._replace(files=log.names, since=since)
+            incoming.replace([rows.waiting], taken, self.now)
+        self._note()
+
     def _past_log(self, stream: str, seen: PastRead, past: PastEvents) -> EventLog:
         """The events of a stream's past that no step has passed. What the stream keeps it may let go of before a
         restart, so that this has files of its own."""
@@ -150,7 +184,8 @@ class RelationRun(RelationState):
         if seen.files:
             log.restore(seen.files)
         else:
-            log.add(Mark(seen.batch), past.rows(seen.batch, self.columns_needed(stream)))
+            starts = [None if relation.backfill else relation.start for relation in self.relations.values()]
+            log.add(Mark(seen.batch), past.rows(seen.batch, self.columns_needed(stream), *starts))
         return log
 
     def receive(
@@ -165,13 +200,13 @@ class RelationRun(RelationState):
                 incoming.add(batch, self.now)
             incoming.reach(watermark, ended=ended)
             marks = [i.watermark for i in self.incoming.values()]
-            known = [mark for mark in marks if mark is not None]
+            goal = min([EVER_BEFORE if mark is None else mark for mark in marks] + list(self.entering.values()))
             self.limits.begin()
-            while self.relations and len(known) == len(marks) and min(known) > self.now:
-                now = self._next(min(known))
+            while self.relations and goal > self.now:
+                now = self._next(goal)
                 self._step(now)
                 self.set_relations(list(self.relations.values()))
-                if now == min(known):
+                if now == goal:
                     break
 
     def _next(self, goal: int) -> int:

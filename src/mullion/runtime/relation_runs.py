@@ -74,7 +74,7 @@ class RelationRuns:
         directory = self.directory(relation.streams, relation.name)
         if (relation.streams, relation.name) in self.runs:
             self._forget_tagged(run.name for run in self.runs.values() if run.tag != relation.name)
-        return relation.backfill and directory is not None and directory.is_dir()
+        return directory is not None and directory.is_dir()
 
     def take_up(self) -> None:
         """Make the runs that the checkpoint knows, also those of relations that are there no more: one that comes again

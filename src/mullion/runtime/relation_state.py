@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
@@ -16,6 +16,7 @@ from mullion.options import DEFAULTS, Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import NO_TABLES, RunTables
+from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
 from mullion.runtime.relation_shards import InShards, Sharding
 from mullion.runtime.run_state import RunState
@@ -32,15 +33,6 @@ def run_name(streams: Sequence[str], tag: str = "") -> str:
     ('relations/orders+payments', 'relations/orders@late')
     """
     return "relations/" + "+".join(map(quoted, streams)) + (f"@{quoted(tag)}" if tag else "")
-
-
-class PastRead(NamedTuple):
-    """How much of a stream was there when a query with BACKFILL began to hear of it."""
-
-    batch: int
-    newest: int
-    files: Sequence[str] = ()
-    """Where its events are, if they may not be there to be read again."""
 
 
 class RelationState(RunState):
@@ -63,6 +55,9 @@ class RelationState(RunState):
         self.incoming = {stream: Incoming() for stream in streams}
         self.awaited = set(streams) if tag else set[str]()
         """The streams whose past is still to be read."""
+        self.entering: dict[str, int] = {}
+        """The streams whose events from a time on are to be read once more, since relations that have entered need them
+        and perhaps other columns of them. No step passes that time before."""
         self.pasts: dict[str, PastRead | None] = {}
         """What was there of the streams whose past was read; None where nothing was."""
         self.relations: dict[str, Relation] = {}

@@ -138,7 +138,8 @@ class StreamRun(StreamState):
         self.holding.advance(self.watermark, offsets, self.source.still_to_come(batch))
         if seen.newest is None or seen.oldest is None:
             return
-        self.newest = max(seen.newest, seen.newest if self.newest is None else self.newest)
+        if self.newest is None or seen.newest > self.newest:
+            self.newest, self.newest_since = seen.newest, batch
         self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
         for sharing_set in self.sets.values():
             sharing_set.coverage.note(sharing_set.plan, seen.newest)

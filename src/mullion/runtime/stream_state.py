@@ -89,6 +89,8 @@ class StreamState(RunState):
         self.counts = Counts()
         self.oldest: int | None = None
         self.newest: int | None = None
+        self.newest_since = 0
+        """The first batch that held an event of the newest time."""
         self.holding = Holding()
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream, summary_share)

@@ -17,6 +17,7 @@ from mullion.planner.physical import by_operators, is_sliced
 from mullion.runtime.sink import Sink
 from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
+from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
 from mullion.storage.manifest import queries_noted
 
@@ -24,7 +25,7 @@ from mullion.storage.manifest import queries_noted
 class Entering:
     def __init__(self, catalog: Catalog, runs: Runs, sink: Sink) -> None:
         self._catalog, self._runs = catalog, runs
-        self.pasts: dict[str, str] = {}
+        self.pasts = Pasts()
         """How queries that entered came by their past."""
         self._has_begun = False
         self.streams = EnteringStreams(catalog, runs, self.pasts)

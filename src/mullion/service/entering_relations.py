@@ -7,19 +7,20 @@ from dataclasses import replace
 
 from mullion.algebra.nodes import nodes, tables_of
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import Entrance, Past, entered, entrance, needed_since
+from mullion.binding.entering import GONE, Entrance, Past, entered, entrance, needed_since, starts_at
 from mullion.catalog.catalog import Catalog
 from mullion.errors import NotSupported, Place
 from mullion.planner.physical import by_operators
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
+from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
 
 
 class EnteringRelations:
     """`pasts` is told how queries that entered came by their past."""
 
-    def __init__(self, catalog: Catalog, runs: Runs, sink: Sink, pasts: dict[str, str]) -> None:
+    def __init__(self, catalog: Catalog, runs: Runs, sink: Sink, pasts: Pasts) -> None:
         self._catalog, self._runs, self._sink, self._pasts = catalog, runs, sink, pasts
 
     def admit(self, query: Relation, place: Place | None) -> None:
@@ -68,21 +69,38 @@ class EnteringRelations:
         self._runs.relations.set_relations(relations)
         for run in self._runs.relations.runs.values():
             self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
+        self._pasts.tell()
 
     def _entrance(self, relation: Relation) -> Entrance:
         """From when on a relation answers that is new to its streams, and which run it goes with."""
         newest = self._newest(relation)
         if newest is None:
             return Entrance(relation.start, relation.after)
-        decided, how = entrance(relation, newest, newest + 1, lambda after: self._past_of(relation))
-        if relation.backfill:
-            self._pasts[relation.name] = how
+        past, at_newest = lambda after: self._past_of(relation), lambda: self._at_newest(relation, newest)
+        decided, how = entrance(relation, newest, newest + 1, past, at_newest)
+        self._pasts.note(relation, how)
         return decided
+
+    def _at_newest(self, relation: Relation, newest: int) -> Past:
+        """From where the events of the newest time come, for a window that starts with it. Streams may not have handed
+        them on, or not with all that this relation needs. No step has taken them, unless event time went on without
+        events: then it goes by itself."""
+        if not starts_at(relation, newest):
+            return Past("", is_gone=True)
+        begun, relations = self._begun(relation), self._runs.relations.run_of(relation.streams)
+        reasons = [run.admission.no_newest((), newest) for run in begun if run.newest == newest]
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is not None:
+            return Past(f"{GONE}: {reason}", is_gone=True)
+        if relations.now > newest:
+            return Past(self._how(relation), tag=relation.name)
+        relations.enter([run.stream.name for run in begun], newest)
+        return Past(self._how(relation))
 
     def _past_of(self, relation: Relation) -> Past:
         reason = self._unreadable(relation)
         if reason is not None:
-            return Past(f"not possible any more: {reason}", is_gone=True)
+            return Past(f"{GONE}: {reason}", is_gone=True)
         return Past(self._how(relation), tag=relation.name)
 
     def _how(self, relation: Relation) -> str:

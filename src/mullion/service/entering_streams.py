@@ -10,20 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import entered
+from mullion.binding.entering import Entrance, entered
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import Place
 from mullion.planner.physical import sliced, sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
+from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
 
 
 class EnteringStreams:
     """`pasts` is told how queries that entered came by their past."""
 
-    def __init__(self, catalog: Catalog, runs: Runs, pasts: dict[str, str]) -> None:
+    def __init__(self, catalog: Catalog, runs: Runs, pasts: Pasts) -> None:
         self._catalog, self._runs, self._pasts = catalog, runs, pasts
         self._fresh: list[Relation] = []
         """Queries that came after their stream had begun: those that are still there then enter with its next batch."""
@@ -58,6 +59,7 @@ class EnteringStreams:
     def queries_now(self, run: StreamRun, number: int | None) -> Sequence[SlicedAggregation]:
         """The present queries, journaled under the number of a batch if there is one."""
         self._enter_fresh(run)
+        self._let_share(run)
         queries = self.queries_over(run.stream.name)
         if run.journal is not None and number is not None:
             run.journal.begin(number, [to_journal(query) for query in queries])
@@ -79,12 +81,20 @@ class EnteringStreams:
                 self._enter(run, query)
             else:
                 self._fresh.append(query)
+        self._pasts.tell()
 
     def _enter(self, run: StreamRun, query: Relation) -> None:
         entrance, how = run.admission.enter(self._plan(query))
         self._catalog.replace_query(entered(query, entrance))
-        if query.backfill:
-            self._pasts[query.name] = how
+        self._pasts.note(query, how)
+
+    def _let_share(self, run: StreamRun) -> None:
+        """Let queries go on with others that entered before and have answered the window for which they read a past."""
+        for plan in self.queries_over(run.stream.name):
+            if plan.is_newcomer and run.admission.may_share(plan):
+                assert plan.start is not None
+                entrance = Entrance(plan.start + 1, entered_after=plan.entered_after)
+                self._catalog.replace_query(entered(self._catalog.queries[plan.name], entrance))
 
     def enter_again(self, run: StreamRun) -> None:
         """After a restart: queries that the checkpoint knows go on as they were. New ones enter with the next batch

@@ -8,10 +8,10 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import query_after_the_end
 from mullion.errors import MullionError
 from mullion.options import Options
+from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import Sharding
-from mullion.runtime.relation_state import PastRead
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.places import Places

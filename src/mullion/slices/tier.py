@@ -291,6 +291,8 @@ def needed_from(
     """The start of the earliest window that is still to be answered."""
     if waiting and after is not None:
         return first_end(after, window) - window.range
+    if waiting and start is not None:
+        return start
     if window.range == EVERYTHING or (stop is not None and watermark >= stop):
         return watermark
     earliest = first_end(watermark, window) - window.range

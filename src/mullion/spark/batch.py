@@ -304,9 +304,9 @@ class SparkSource:
     def cannot_read_again(self) -> str | None:
         return None if self.log is not None and self.plain else "the source of the stream cannot be read twice"
 
-    def past(self, batch: int, *, apart: bool) -> Iterator[tuple[int, Batch]]:
+    def past(self, batch: int, *, apart: bool, first: int = 0) -> Iterator[tuple[int, Batch]]:
         assert self.log is not None
-        parts = [(offset, paths) for offset, paths in self.log.files_up_to(batch) if paths]
+        parts = [(offset, paths) for offset, paths in self.log.files_up_to(batch, first) if paths]
         order = FileOrder(tuple(path for _, paths in parts for path in paths))
         if not apart:
             parts = [(0, list(order.uris))] if parts else []

@@ -38,10 +38,13 @@ class SourceLog:
         offsets = self.offsets_of(batch)
         return [file.path for offset in offsets for file in self._in_order(set(self._noted_at(offset)))]
 
-    def files_up_to(self, batch: int) -> Iterator[tuple[int, list[str]]]:
-        """The files that the stream had read after the batch: those of each offset, in their order."""
+    def files_up_to(self, batch: int, first: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """The files that the stream had read after the batch: those of each offset, in their order. Nobody needs those
+        of batches before the `first`; of very old ones Spark no longer notes where they ended."""
         last = self._offset(batch)
-        noted = {file for entry in self._folder.iterdir() for file in _noted_in(entry) if file.offset <= last}
+        before = self._offset(first - 1) if (self.directory / "offsets" / str(first - 1)).exists() else -1
+        notes = (file for entry in self._folder.iterdir() for file in _noted_in(entry))
+        noted = {file for file in notes if before < file.offset <= last}
         by_offset: dict[int, list[str]] = {}
         for file in self._in_order(noted):
             by_offset.setdefault(file.offset, []).append(file.path)
