@@ -139,10 +139,32 @@ def _predicate(c: Cursor, left: Expr, start: int) -> Expr:
         if c.word() in ("any", "all", "some") and c.is_symbol("(", 1):
             raise NotSupported(f"LIKE {c.word().upper()}", c.place(c.at), hint="write the patterns with OR")
         pattern = _binary(c, COMPARISON)
-        if c.word() == "escape":
-            raise NotSupported("LIKE with ESCAPE", c.place(c.at), hint=r"escape with a backslash: '50\%'")
+        if c.word() == "escape" and word in ("like", "ilike"):
+            pattern = _escaped(c, pattern)
         expr = Call("rlike" if word == "regexp" else word, (left, pattern), place=c.since(start))
     return Call("not", (expr,), place=c.since(start)) if negated else expr
+
+
+def _escaped(c: Cursor, pattern: Expr) -> Expr:
+    """LIKE '50!%' ESCAPE '!' as LIKE '50\\%': one way to escape is enough below."""
+    start = c.at
+    c.expect("escape")
+    mark = c.string("a character")
+    if len(mark) != 1:
+        raise ParseError("ESCAPE takes one character", c.since(start), hint="write it as in LIKE '50!%' ESCAPE '!'")
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise NotSupported("a pattern that is no constant", pattern.place, hint="write the pattern itself")
+    written, text = iter(pattern.value), ""
+    for character in written:
+        if character == mark:
+            character = next(written, "")
+            if character not in ("%", "_", mark):
+                hint = f"after {mark} stands %, _ or another {mark}"
+                raise ParseError("the pattern escapes what needs no escape", pattern.place, hint=hint)
+            text += f"\\{character}" if character in "%_\\" else character
+        else:
+            text += "\\\\" if character == "\\" else character
+    return replace(pattern, value=text)
 
 
 def _is(c: Cursor, left: Expr, start: int) -> Expr:
