@@ -205,7 +205,8 @@ def make_answers(
     table = AnswerTable(
         template, len(grouping.keys), Windows(due.query[windows], opens[windows], closes[windows], number), found
     )
-    for at, times in zip(*np.unique(table.bad(), return_counts=True), strict=True):
+    bad = table.bad()
+    for at, times in zip(*np.unique(bad, return_counts=True), strict=True) if len(bad) else ():
         name = grouping.queries[at].name
         work.bad[name] = work.bad.get(name, 0) + int(times)
     table.choose()

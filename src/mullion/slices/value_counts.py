@@ -139,9 +139,10 @@ class Counted:
         filled = np.flatnonzero(low < high)
         if not len(filled):
             return sums
-        bounds = distinct(np.concatenate([low[filled], high[filled]]))
-        begin = np.searchsorted(bounds, low)
-        end = np.searchsorted(bounds, high[filled])
+        is_bound = np.zeros(len(counts.code) + 1, np.bool_)
+        is_bound[low[filled]] = is_bound[high[filled]] = True
+        bounds, place = np.flatnonzero(is_bound), np.cumsum(is_bound) - 1
+        begin, end = place[low], place[high[filled]]
         ends = filled[np.argsort(end, kind="stable")]
         ends_from = np.concatenate([[0], np.cumsum(np.bincount(end, minlength=len(bounds)))])
         last = np.full(counts.size, -1, np.int32)
