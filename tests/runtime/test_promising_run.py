@@ -110,6 +110,19 @@ def test_queries_come_and_go() -> None:
     assert len(set(two)) == len(two) and set(two) < set(whole) and len(two) >= 6
 
 
+@pytest.mark.parametrize(("summary", "stores"), [("", 1), (f"{SUMMARY.format(6000)};", 2)])
+def test_queries_that_prefer_differently_keep_rows_once_but_within_memory(summary: str, stores: int) -> None:
+    """Four rows of each stream, none of which waits; EXPLAIN says who shares the join."""
+    texts = {"one": query("DESC 1", "900 ROWS"), "two": query("ASC s.v, t.v", "9000 ROWS")}
+    created = "".join(f"CREATE QUERY {name} AS {text};" for name, text in texts.items())
+    with local_engine(f"{SCRIPT} {summary} {created}") as engine:
+        deliver(engine, 0, 10, [1, 1, 2, 3])
+        deliver(engine, 1, 15, [4])
+        assert engine.stats["relations"]["s + t"]["rows_held"] == stores * 8
+        assert ("JOIN 0.k = 1.k  (0: FIFO queue; 1: FIFO queue)  shared by 2" in str(engine.explain())) == (stores == 1)
+        assert all(facts["told"] == 6 for facts in engine.relations.promising.values())
+
+
 @pytest.mark.parametrize(("length", "is_complete"), [("10 us", True), ("20 us", True), ("30 us", False)])
 def test_where_the_join_stands_anyway_it_is_complete(length: str, is_complete: bool) -> None:
     """A join that stands is looked at, if its windows are long enough: it is not made wider."""

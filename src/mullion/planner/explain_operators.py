@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mullion.algebra.nodes import Join, Node, nodes
+from mullion.algebra.nodes import Join, Node, Promising, nodes
 from mullion.algebra.relation import Relation
 from mullion.language.render import duration_text, render_window
 from mullion.lazy import cached_property
@@ -61,7 +61,7 @@ class OperatorPlans:
     @cached_property
     def shared(self) -> Counter[Node]:
         """How many queries need a node."""
-        return Counter(node for chosen in self.chosen for node in dict.fromkeys(nodes(chosen.root)))
+        return Counter(node for chosen in self.chosen for node in dict.fromkeys(_shareable(chosen.root)))
 
     def sources(self, root: Node) -> dict[str, list[str]]:
         """Which numbers the cost of a plan stands on, by whether they were observed."""
@@ -210,6 +210,12 @@ class ExplainedOperators(Explained):
         queries = self.plans.shared[node]
         shared = (f"shared by {queries} queries",) if queries > 1 else ()
         return Box((node.explained, *structure, *shared), node.pattern.label, tuple(map(self._box, node.inputs)))
+
+
+def _shareable(root: Node) -> Iterator[Node]:
+    """The nodes of a plan, without joins that keep rows of their own within MEMORY."""
+    own = {node.input for node in nodes(root) if isinstance(node, Promising) and node.memory is not None}
+    return (node for node in nodes(root) if node not in own)
 
 
 def _output_text(relation: Relation) -> str:
