@@ -140,6 +140,7 @@ def test_readers_beside_a_run_see_every_row_once(tmp_path: Path, eager: None) ->
     while batch < 60 or (min(reads.values()) < 20 and batch < 600):
         batch += 1
         play(sink, batch, {"q": 2})
+        sink.settle("s")
         sink.committed("s", Mark(batch))
         assert len(ParquetSink(tmp_path).tables("q")) <= 8
     going.clear()

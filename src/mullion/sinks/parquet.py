@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +32,8 @@ from mullion.storage.syncing import Syncing, sync_directory
 
 log = logging.getLogger("mullion")
 
+T = TypeVar("T")
+
 TURNS = 8
 """After so many commits of a run every folder of it was looked at, whether it wants to be compacted."""
 
@@ -45,6 +49,7 @@ class ParquetSink(Sink):
         self._committed: dict[str, Mark] = {}
         self._turn: dict[str, int] = {}
         self._syncing: dict[str, Syncing] = {}
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="mullion-answers")
         self._identities: dict[str, str] | None = None
 
     # Whose answers
@@ -142,9 +147,9 @@ class ParquetSink(Sink):
             for name, table in group:
                 by_query.setdefault(name, []).append(table)
         fault_point("before answers")
-        with ThreadPoolExecutor(4) as pool:
-            later = self._syncing.setdefault(stream, Syncing())
-            jobs = [pool.submit(self._write, name, mark, part, tables, later) for name, tables in by_query.items()]
+        later = self._syncing.setdefault(stream, Syncing())
+        tasks = [partial(self._write, name, mark, part, tables, later) for name, tables in by_query.items()]
+        with _at_work(self._threads, tasks) as jobs:
             for job in jobs:
                 job.result()
                 fault_point("between answers")
@@ -198,8 +203,8 @@ class ParquetSink(Sink):
         mark = self._committed[stream]
         folders: list[tuple[Folder, str | None]] = [(self._folder(name), None) for name in names]
         folders += [(folder, stream) for folder in self._asides()]
-        with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(compact, folder, mark, of, ended=ended) for folder, of in folders]
+        tasks = [partial(compact, folder, mark, of, ended=ended) for folder, of in folders]
+        with _at_work(self._threads, tasks) as jobs:
             sync(folder for (folder, _), job in zip(folders, jobs, strict=True) if job.result())
 
     def finish(self, schemas: dict[str, pa.Schema]) -> None:
@@ -221,6 +226,16 @@ class ParquetSink(Sink):
 
     def aside_tables(self, kind: str) -> list[pa.Table]:
         return self._folder(f"_{kind}").tables()
+
+
+@contextmanager
+def _at_work(threads: ThreadPoolExecutor, tasks: Sequence[Callable[[], T]]) -> Iterator[list[Future[T]]]:
+    """Tasks side by side. Afterwards, whatever happened, none is at work any more."""
+    jobs = [threads.submit(task) for task in tasks]
+    try:
+        yield jobs
+    finally:
+        wait(jobs)
 
 
 def _identity(stream: str, text: str) -> str:

@@ -113,7 +113,7 @@ class _WholeRows:
         return codes, new[:added]
 
     def words(self, codes: Codes) -> Whole:
-        return self._keys[codes]
+        return self._keys.take(codes, axis=0)  # several times sooner than indexing rows of two numbers and more
 
     def forget(self, codes: Codes) -> None:
         remove(codes, self._slots, self._keys)
