@@ -21,7 +21,6 @@ from mullion.runtime.summary_conditions import Condition, decoded, is_decoded
 from mullion.slices.arrange import order_within, ranks_of
 from mullion.slices.order import times_of
 from mullion.summaries.column_summary import ColumnSummary, codes_of
-from mullion.summaries.known_values import KnownValues
 from mullion.summaries.zone_counts import Values
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ class SummaryRows:
         came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
         at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
-        values_known = summary.values.plus(waiting.codes, waiting.known, waiting.column)
-        found = CountedRows(self._keys(codes, values_known), each.low + more, each.value + more, each.high + more)
+        found = CountedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
         if values.nulls:
             low, value, high, _ = summary.counts.count(Values(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
@@ -116,12 +114,12 @@ class SummaryRows:
             )
         return found.take(np.flatnonzero(found.high > 0))
 
-    def _keys(self, codes: Codes, known: KnownValues) -> Vector:
+    def _keys(self, codes: Codes, summary: ColumnSummary, waiting: WaitingEvents) -> Vector:
         if is_decoded(self.type_):
             return decoded(codes, self.type_)
         if all(code in self.condition.named for code in codes.tolist()):
             return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
-        values = known.of(codes)
+        values = summary.values.plus(waiting.codes, waiting.known, waiting.column).of(codes)
         if values is None:
             raise ValuesNotKnown
         return Vector.from_arrow(values, self.type_)
