@@ -121,7 +121,7 @@ def test_a_query_answers_the_window_that_starts_with_the_newest_event_before_it(
     """Both streams have come to 20 when the queries enter: pairs and keys lack columns that nobody asked for then."""
     world.add([1, 19, 20])
     world.add([19, 20], "t")
-    asked = {"counts": COUNTS, "of_t": COUNTS.replace("FROM s", "FROM t")}
+    asked = {"counts": COUNTS, "keys_of_t": KEYS.replace("FROM s", "FROM t")}
     late = {"sums": SUMS, "pairs": FOLLOWED, "keys": KEYS}
     world.run(asked)
     places = {"out": world.base / "out", "checkpoint": world.base / "state"}

@@ -52,8 +52,16 @@ class Incoming:
             return
         events = Stretch(None if since == EVER_BEFORE else since).of(batch.events)
         if self.replaced is not None and batch.mark.batch <= self.replaced.batch:
-            events = Stretch(high=self.replaced.since).of(events)
+            events = self._as_wide(Stretch(high=self.replaced.since).of(events))
         self._put(events, batch.newest)
+
+    def _as_wide(self, events: pa.Table) -> pa.Table:
+        """Events before those that were replaced, with all columns of these: nobody needs them of the others."""
+        waiting = self.order.waiting
+        for column in () if waiting is None else waiting.schema:
+            if column.name not in events.column_names:
+                events = events.append_column(column, pa.nulls(len(events), column.type))
+        return events
 
     def _put(self, events: pa.Table, newest: int) -> None:
         self.newest = newest if self.newest is None else max(self.newest, newest)
