@@ -37,6 +37,6 @@ def _close_all() -> None:
             engine.close()
         except Exception as problem:
             # A batch at work finds no threads any more. It is cut off as by a kill: the next run plays it again.
-            if "interpreter shutdown" in str(problem):
+            if "cannot schedule new futures" in str(problem):
                 continue
             log.warning("an engine that was left open failed: %s", problem)

@@ -275,7 +275,7 @@ def trials(draw: Any) -> Trial:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(trials())
 def test_any_relation_has_its_past_from_what_streams_keep(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as base:

@@ -221,7 +221,7 @@ def _restore_synopsis(
         if whose == name and f"{kind} " == FED:
             parts[part] = [table]
         elif whose == name and f"{kind} " == ADDED:
-            parts[part].append(table)
+            parts.setdefault(part, []).append(table)  # a version before may not have had this part
     synopsis.restore(state["synopses"][name], parts)
 
 

@@ -158,7 +158,7 @@ class ColumnSummary:
         yield OPEN, True, _together(parts, self._empty)
         has_less = len(self._saved_values.since(self.values)) > 0
         new_values = self.values if whole or has_less else self.values.since(self._saved_values)
-        if has_less or len(new_values):
+        if whole or has_less or len(new_values):
             yield VALUES, whole or has_less, new_values.to_table()
         self._saved, self._saved_values = past, self.values
 
