@@ -33,7 +33,7 @@ from mullion.operators.bad_values import BadConditions
 from mullion.operators.expressions import is_true, names_in
 from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Partial, count_met, extended, probe
-from mullion.operators.kernels.join import common_runs
+from mullion.operators.kernels.join import common_runs, distance
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
 from mullion.operators.promise_offers import NUMBER, number_of, numbers_of, promise_value
@@ -210,7 +210,7 @@ class StepOffers:
     def apart(self, found: Found, other: SubWindows) -> float:
         """The microseconds between the two rows of each pair, together."""
         i, at = found.side, found.partial.at
-        return float(np.abs(found.own.start[at[i]] - other.starts()[at[1 - i]]).sum())
+        return distance(found.own.start, at[i], other.starts(), at[1 - i])
 
     # Entries
 

@@ -234,3 +234,12 @@ def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
                     while grain < len(ages) and age >= ages[grain]:
                         grain += 1
                     counts[p, grain] += 1
+
+
+@njit(cache=True, nogil=True)
+def distance(start: Times, rows: Index, other: Times, others: Index) -> float:
+    """The time between the starts of the two rows of each pair, together."""
+    total = 0.0
+    for k in range(len(rows)):
+        total += abs(start[rows[k]] - other[others[k]])
+    return total
