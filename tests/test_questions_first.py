@@ -6,6 +6,9 @@ import sys
 import threading
 import time
 
+import pytest
+
+from mullion import questions_first
 from mullion.questions_first import LEAST_SAVED, MOST_SAVED, SHARE, TURNS, QuestionsFirst
 
 
@@ -54,9 +57,9 @@ def test_one_who_asks_does_not_wait_for_itself() -> None:
     assert not waited.waits
 
 
-def test_it_goes_on_when_the_question_is_answered() -> None:
+def test_it_goes_on_when_the_question_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions_first, "MOST_SAVED", 4.0)
     questions = QuestionsFirst()
-    questions._saved = 4.0
     asked, answered = threading.Event(), threading.Event()
 
     def ask() -> None:
@@ -69,7 +72,6 @@ def test_it_goes_on_when_the_question_is_answered() -> None:
     asked.wait()
     threading.Timer(0.05, answered.set).start()
     began = time.perf_counter()
-    questions._save = lambda: None  # type: ignore[method-assign]
     questions.give_way()
     assert 0.04 < time.perf_counter() - began < 3.9
     thread.join()
