@@ -39,7 +39,7 @@ check: setup ## style, types and the tests that need no Spark, with every eighth
 quick-%: setup
 	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest --part $*/2 -m "not spark and not slow"
 
-campaign: setup ## damaged checkpoints, seams and real kills at length: 15 minutes; ONLY=kind SEED=n replays one
+campaign: setup ## damaged checkpoints, seams, neighbours and real kills at length: 17 minutes; ONLY=kind SEED=n replays one
 	@$(BIN)/python tests/campaign.py --only "$(ONLY)" --seed "$(SEED)" --trials "$(TRIALS)"
 
 lint: setup

@@ -101,7 +101,7 @@ def course(items: str, length: int, size: Size) -> Batches:
         events = events_of(second, size, names)
         began = time.perf_counter()
         (made,) = partials(events, job)
-        tier.saw(tally(made, grouping).slices)
+        tier.add_slices(tally(made, grouping).slices)
         tier.absorb(PartialSubWindows.of(made, grouping))
         watermark = (second + 1) * SECOND
         due = tier.due(grouping, 0, watermark - 1, watermark)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -114,7 +114,7 @@ class Workload:
         bucket = self.records / (KEYS * technique.sub_indices * BUCKETS_PER_KEY)
         calendar = Calendar(technique.partitioning, self.lifetime, self.interval)
         definition = Definition(SCHEMA, "key", calendar, technique.clustering, max(1, round(bucket)))
-        return LifetimeIndex.create(directory, definition, generations=1)
+        return LifetimeIndex.create(directory, definition)
 
 
 class Source:
@@ -201,7 +201,7 @@ def _measure(technique: Technique, workload: Workload, index: LifetimeIndex) -> 
         counts.append(count)
         probes.append(_timed(index, partial(_probe, index, source.key()))[0])
         if number % workload.scan_every == 0 or number == (workload.measured or workload.updates):
-            scans.append(_timed(index, lambda: look_at(index.tables()))[0])
+            scans.append(_timed(index, lambda: look_at(_tables(index)))[0])
         spreads.append(np.std(index.sizes) / np.mean(index.sizes))
     return Measured(
         technique,
@@ -216,8 +216,14 @@ def _measure(technique: Technique, workload: Workload, index: LifetimeIndex) -> 
     )
 
 
+def _tables(index: LifetimeIndex) -> Iterator[pa.Table]:
+    """All rows, some at a time."""
+    return (table for sub in index.snapshot().subs for table in sub.tables())
+
+
 def _probe(index: LifetimeIndex, key: int) -> int:
-    return look_at([index.search(key)])
+    keys = pa.array([key], index.snapshot().shape.key_type)
+    return look_at(sub.search(keys) for sub in index.snapshot().subs if sub.rows)
 
 
 def _timed(index: LifetimeIndex, work: Callable[[], Any]) -> tuple[float, Any]:

@@ -150,7 +150,7 @@ class Course:
 
     @property
     def held(self) -> int:
-        return sum(self.network.held().values()) + (0 if self.view is None else len(self.view))
+        return sum(self.network.rows_held().values()) + (0 if self.view is None else len(self.view))
 
     def result(self) -> tuple[int, int]:
         """How many rows the result has, and a number that depends on when each came."""

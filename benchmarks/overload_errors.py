@@ -102,7 +102,7 @@ def at_rest(spark: Any, folder: Path) -> tuple[float, int]:
 
         return call
 
-    names = ("kept", "count", "saw")
+    names = ("thinned", "count", "observe")
     before = {name: getattr(Overload, name) for name in names}
     for name in names:
         setattr(Overload, name, timed(before[name]))

@@ -59,7 +59,7 @@ def batches(rest: Rest, *, at_most: bool) -> tuple[float, int]:
         began = time.process_time()
         scheduling.set_queries(queries, None if second == 0 else second * SECOND - 1)
         (made,) = partials(events, job)
-        own.tier.saw(tally(made, grouping).slices)
+        own.tier.add_slices(tally(made, grouping).slices)
         own.tier.absorb(PartialSubWindows.of(made, grouping))
         watermark = (second + 1) * SECOND
         runs: dict[str, list[InstantRun]] = scheduling.due(

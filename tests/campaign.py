@@ -1,6 +1,7 @@
-"""What `make test` tries in short, at length, in random trials: damaged checkpoints, seams between runs, real kills.
+"""What `make test` tries in short, at length, in random trials: damaged checkpoints, seams between runs, neighbours
+that come and go, real kills.
 
-    make campaign                             all three
+    make campaign                             all of them
     make campaign ONLY=seams SEED=1234        one trial again
 
 Every trial has a seed and is told by it when it fails.
@@ -18,17 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-Trial = Callable[[int], int]
-"""Plays the trial of a seed and returns how many it counts for. Raises when something is silently wrong."""
+Trial = Callable[[int], int | None]
+"""Plays the trial of a seed and returns how many it counts for, if not for one. Raises when something is silently
+wrong."""
 
 
 @contextmanager
 def damage(base: Path) -> Iterator[Trial]:
     from faults.damage import trial
 
-    def play(seed: int) -> int:
+    def play(seed: int) -> None:
         trial(seed)
-        return 1
 
     yield play
 
@@ -38,12 +39,18 @@ def seams(base: Path) -> Iterator[Trial]:
     from seam_trials import drawn, trials
     from seams import play
 
-    def play_one(seed: int) -> int:
+    def play_one(seed: int) -> None:
         with tempfile.TemporaryDirectory(dir=base) as directory:
             play(drawn(trials(), seed), Path(directory))
-        return 1
 
     yield play_one
+
+
+@contextmanager
+def neighbours(base: Path) -> Iterator[Trial]:
+    from neighbours import trial
+
+    yield trial
 
 
 @contextmanager
@@ -57,6 +64,7 @@ def kills(base: Path) -> Iterator[Trial]:
 KINDS = {
     "damage": (damage, 400, "trials", "silently wrong", 1),
     "seams": (seams, 100, "", "different", 1),
+    "neighbours": (neighbours, 200, "", "different", 1),
     "kills": (kills, 100, "", "different", 2),
 }
 """How a kind is played, how much of it, what that is called, what is counted, and in how many threads."""
@@ -96,7 +104,7 @@ def main() -> None:
     parser.add_argument("--trials", default="", help="so many of each kind")
     chosen = parser.parse_args()
     if chosen.seed and not chosen.only:
-        parser.error("a seed is one of a kind: say which with ONLY=damage, seams or kills")
+        parser.error("a seed is one of a kind: say which with ONLY=damage, seams, neighbours or kills")
     seed = int(chosen.seed) if chosen.seed else None
     # What runs warn of, such as times before 1971, is what trials are made of.
     logging.getLogger("mullion").setLevel(logging.CRITICAL)

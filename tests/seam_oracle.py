@@ -85,9 +85,10 @@ class Oracle:
                 self.starts[name] = max(seen) + self._misses(name) if seen else None
 
     def _misses(self, name: str) -> bool:
-        """Whether it lacks events of the newest time: where rows are counted these are as gone as the others."""
-        plan = sliced(self.bound(name), STREAMS)
-        return plan is not None and plan.axis != TIME_AXIS
+        """Whether it lacks events of the newest time: where their order counts and event time went on past them."""
+        plan, newest, watermark = sliced(self.bound(name), STREAMS), self.newest["trades"], self.watermark("trades")
+        is_past = newest is not None and watermark is not None and watermark > newest
+        return plan is not None and plan.axis != TIME_AXIS and is_past
 
     def reads(self, stream: str, until: int) -> None:
         """The files up to a number, in batches."""

@@ -363,3 +363,48 @@ def examples(draw: Draw[Any], *, most_queries: int = 8, most_events: int = 40) -
     number = draw(st.integers(1, most_queries))
     texts = [draw(queries(setting, f"q{i}")) for i in range(number)]
     return Example(TRADES, draw(event_lists(setting, most=most_events)), texts)
+
+
+COVERING = (
+    ("volume = 1", "volume = 2", "volume IN (1, 2)"),
+    ("volume IS NULL", "volume = 1", "volume = 2", "volume = 1 OR volume = 2 OR volume IS NULL"),
+    ("volume < 3", "volume >= 3", "volume IS NOT NULL"),
+    ("NOT volume >= 3", "volume < 3"),
+    ("volume < 5", "volume < 2", "volume >= 2 AND volume < 5", "volume < 3", "volume >= 3 AND volume < 5"),
+    ("true", "volume <> 1", "volume = 1 OR volume IS NULL"),
+    ("true", "volume IS NULL", "volume > 1", "volume <= 1"),
+    ("volume < 5", "volume > 1", "volume IS NOT NULL"),
+    ("symbol = 'A'", "volume = 1", "symbol = 'A' OR volume = 1"),
+    ("volume > 1 AND symbol = 'A'", "volume <= 1 AND symbol = 'A'", "symbol = 'A' AND volume IS NOT NULL"),
+    ("symbol = 'A'", "symbol = 'A' AND flag", "symbol = 'A' AND NOT flag", "symbol = 'A' AND flag IS NULL"),
+)
+"""Predicates of which some are unions of others, or what is left of them."""
+COMBINED = (
+    "count(*) AS c0, sum(volume) AS c1",
+    "max(price) AS c0",
+    "min(big) AS c0, max(symbol) AS c1",
+    "sum(price) AS c0, max(volume) AS c1",
+    "avg(amount) AS c0, count(price) AS c1",
+    "count(DISTINCT symbol) AS c0, sum(volume) AS c1",
+)
+
+
+@st.composite
+def covered_examples(draw: Draw[Any], most_events: int = 40) -> Example:
+    """Queries that differ in their predicates, so that some cover others, over a window or a longer one too."""
+    setting = draw(settings_of_time)
+    slide, range_ = draw(st.tuples(st.integers(2, 9), st.integers(1, 25)))
+    lengths = [draw(st.sampled_from((range_, range_, range_ + 3))) for _ in range(2)]
+    sources = [f"[RANGE '{duration(n * setting.unit)}' SLIDE {duration(slide * setting.unit)}]" for n in lengths]
+    items, keys = draw(st.sampled_from(COMBINED)), draw(st.sampled_from(("", "symbol", "symbol", "flag, volume % 3")))
+    above = draw(st.sampled_from(("", "", "", " HAVING count(*) > 1", " ORDER BY c0 DESC LIMIT 2"))) if keys else ""
+    families = draw(st.lists(st.sampled_from(COVERING), min_size=1, max_size=2))
+    predicates = draw(st.permutations(list(dict.fromkeys(where for family in families for where in family))))
+    named = [f"{key} AS k{i}" for i, key in enumerate(keys.split(", "))] if keys else []
+    texts = []
+    for i, where in enumerate(predicates):
+        own = draw(st.sampled_from((items, items, items, "sum(volume) AS c0")))
+        source = sources[i == len(predicates) - 1]
+        rest = ("" if where == "true" else f" WHERE {where}") + (f" GROUP BY {keys}" if keys else "") + above
+        texts.append(f"CREATE QUERY q{i} AS SELECT {', '.join([*named, own])} FROM trades {source}{rest}")
+    return Example(TRADES, draw(event_lists(setting, most=most_events)), texts)

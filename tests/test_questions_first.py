@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from mullion import questions_first
+from mullion.language.parse import parse_query
 from mullion.questions_first import LEAST_SAVED, MOST_SAVED, SHARE, TURNS, QuestionsFirst
+from mullion.runtime.asking import Question, QuestionAnswer
+from without_spark import local_engine
 
 
 class Waited:
@@ -75,6 +79,25 @@ def test_it_goes_on_when_the_question_is_answered(monkeypatch: pytest.MonkeyPatc
     questions.give_way()
     assert 0.04 < time.perf_counter() - began < 3.9
     thread.join()
+
+
+def test_batches_give_way_to_a_question_that_was_parsed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question in a script is parsed with it."""
+    turns: list[float] = []
+
+    def answer(question: Question, *args: Any) -> QuestionAnswer:
+        turns.append(sys.getswitchinterval())
+        return original(question, *args)
+
+    original = Question.answer
+    monkeypatch.setattr(Question, "answer", answer)
+    stream = "CREATE STREAM s (ts TIMESTAMP) USING json OPTIONS (path 'nowhere') TIMESTAMP BY ts KEEP 9 ROWS"
+    text = "SELECT count(*) AS n FROM s [ROWS 3]"
+    with local_engine(f"{stream}; CREATE QUERY q AS {text}") as engine:
+        engine.deliver("s", [{"ts": 1}], 0)
+        engine.ask(text)
+        engine.answer(parse_query(text))
+    assert len(turns) == 2 and max(turns) <= TURNS * 1.01 < sys.getswitchinterval()
 
 
 def test_threads_take_turns_as_before_afterwards() -> None:

@@ -337,8 +337,7 @@ class Engine(Steering, Status):
         the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        with asking():
-            return self.answer(self._questions.parsed(sql), isolation=isolation)
+        return self.answer(self._questions.parsed(sql), isolation=isolation)
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -353,14 +352,15 @@ class Engine(Steering, Status):
         """Answer a question that was parsed before."""
         self._backend.check_open()
         level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
-        with self._lock:
-            answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
+        with asking():
+            with self._lock:
+                answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
+                if answer is None:
+                    question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
+                    readers = question.readers if self.catalog.tables else ()
+                    stores = {name: self._tables.store_of(name) for name in readers}
             if answer is None:
-                question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
-                readers = question.readers if self.catalog.tables else ()
-                stores = {name: self._tables.store_of(name) for name in readers}
-        if answer is None:
-            answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
+                answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
         return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers

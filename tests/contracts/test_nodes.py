@@ -194,7 +194,7 @@ def test_operators_that_hold_rows_say_where(strategy: str) -> None:
         network.set_roots([plan])
         network.advance({name: columns_of(columns, events, name, -99, 15) for name in columns}, 15)
         for working in network.working.values():
-            assert not working.operator.held or working.operator.structures(), type(working.operator)
+            assert not working.operator.rows_held or working.operator.structures(), type(working.operator)
             silent += not working.operator.structures()
     assert silent
 

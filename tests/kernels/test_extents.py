@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -87,7 +85,7 @@ def test_conditions_hold_where_they_do_when_evaluated(
     if never_fails(condition, columns):
         assert not count_bad(condition, vectors, len(rows)).any()
     wanted = evaluate(condition, vectors, len(rows))
-    selection = Selection(Compared({condition: Attribute(condition, (True,))}, Counter()), columns)
+    selection = Selection(Compared({condition: Attribute(condition, (True,))}), columns)
     codes = selection.regions(condition).codes
     truths = wanted.values.astype(np.bool_).tolist()
     expected = [int(truth) if ok else 3 for truth, ok in zip(truths, wanted.valid.tolist(), strict=True)]

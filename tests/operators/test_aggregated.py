@@ -121,7 +121,7 @@ def test_the_state_does_not_grow() -> None:
     operator = AggregatedOperator(aggregated("k, sum(n) AS n", "k"), [Source(SCHEMA)])
     for delta in deltas([row(1, (i, i + 10), id=i) for i in range(200)], SCHEMA, range(1, 200)):
         operator.advance([delta], delta.now)
-        assert operator.held <= 60
+        assert operator.rows_held <= 60
 
 
 # At random

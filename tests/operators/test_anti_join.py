@@ -164,7 +164,7 @@ def test_keys_that_have_gone_are_forgotten() -> None:
         now = before + 3_000
         negation.advance([delta(left, before, now), delta(right, before, now)], now)
     assert negation._keys.room < 16_000
-    assert negation.held < 8_000
+    assert negation.rows_held < 8_000
 
 
 def test_only_the_end_of_presence_is_kept() -> None:

@@ -123,7 +123,7 @@ def test_windows_hold_what_they_may(rarest: bool) -> None:
     def watch(network: Network) -> None:
         operator = network.operator(node)
         assert isinstance(operator, BoundedJoinOperator)
-        held.append(operator.stores[0].held)
+        held.append(operator.stores[0].rows_held)
 
     lives_of(node, events, [100, 101, 400, 500, THE_END], watch=watch)
     assert max(held) <= 32 and min(held) >= 30

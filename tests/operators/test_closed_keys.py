@@ -140,7 +140,7 @@ def held(text: str, events: dict[str, list[Any]], streams: dict[str, Stream], *,
         machine = machine.restarted() if restart else machine
         machine.step(before, now)
         before = now
-    return sum(machine.network.held().values())
+    return sum(machine.network.rows_held().values())
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_what_nothing_can_change_any_more_goes(text: str, ending: dict[str, Endi
             machine = machine.restarted() if restart else machine
             machine.step(before, now)
             before = now
-        return sum(machine.network.held().values())
+        return sum(machine.network.rows_held().values())
 
     whole, over = left(STREAMS), left({**STREAMS, **{name: own.of(STREAMS[name]) for name, own in ending.items()}})
     # What is over is forgotten when it is half of all.

@@ -125,4 +125,4 @@ def test_what_has_ended_is_forgotten() -> None:
         now = before + 2_000
         difference.advance([delta(left, before, now), delta(left[::2], before, now)], now)
     assert len(difference._values) <= 11
-    assert difference.held < 10_000
+    assert difference.rows_held < 10_000

@@ -112,7 +112,7 @@ def strict_by_all_moments(rows: Sequence[Row]) -> list[Life]:
 
 
 def at_most_twice_the_output(operator: Operator, heard: Heard) -> None:
-    assert operator.held <= 2 * heard.alive(heard.before)
+    assert operator.rows_held <= 2 * heard.alive(heard.before)
 
 
 @settings(max_examples=25)
@@ -155,7 +155,7 @@ def test_delta_star_forgets_values_that_have_gone() -> None:
         distinct.advance([delta(window, before, before + 2_000)], before + 2_000)
     form = distinct.form
     assert isinstance(form, DeltaStar)
-    assert len(form.values) <= 11 and distinct.held <= 22
+    assert len(form.values) <= 11 and distinct.rows_held <= 22
     assert form.values.room <= 2_011
 
 

@@ -62,7 +62,7 @@ def told(name: str, strategy: str, *, strict: bool, step: int, restarts: bool = 
         inputs,
         times,
         restarts=restarts,
-        watch=lambda operator, heard: held.append(operator.held),
+        watch=lambda operator, heard: held.append(operator.rows_held),
     )
     return lives, max(held)
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from by_operators import bind_relation
 from mullion.algebra.nodes import Filter, Join, JoinView, Project, Scan
+from mullion.algebra.streams import Stream
 from mullion.expressions.typing import resolve_predicate
-from mullion.language.parse import parse_expression
+from mullion.language.parse import parse_expression, parse_query
 from mullion.language.query import Column, Window
-from mullion.language.types import BIGINT
+from mullion.language.types import BIGINT, TIMESTAMP
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Network
 from mullion.planner.shared_joins import share_joins
@@ -165,6 +167,49 @@ def test_plans_come_and_go(queries: Any, events: Any, strategy: str, restarts: b
         assert same([_until(life, go) for life in found]) == same([_until(life, go) for life in expected])
 
 
+TIMED = (("ts", TIMESTAMP), *COLUMNS[1:])
+SQL_COLUMNS = {"a": TIMED, "b": TIMED}
+OTHER = "SELECT a.v AS x FROM a [RANGE ? us], b [RANGE ? us]"
+SQL_STREAMS = {name: Stream(name, TIMED, "ts") for name in "ab"}
+
+
+def over_a_join(text: str, length: int) -> Any:
+    """A plan over the join of two windows of a length, `?` in the text."""
+    query = parse_query(text.replace("?", str(length)) + " WHERE a.k = b.k" + " GROUP BY a.k" * ("count" in text))
+    return bind_relation(query, SQL_STREAMS, {}).plan
+
+
+@pytest.mark.slow
+@given(
+    st.sampled_from(
+        [
+            "SELECT a.k AS k, count(*) AS n, max(b.v) AS m FROM a [RANGE ? us SLIDE 2 us], b [RANGE ? us SLIDE 2 us]",
+            "SELECT a.k AS k, count(*) AS n FROM a [RANGE ? us], b [RANGE ? us]",
+            "SELECT DISTINCT a.v AS x, b.v AS y FROM a [RANGE ? us], b [RANGE ? us]",
+        ]
+    ),
+    st.integers(3, 9),
+    st.lists(st.tuples(st.integers(1, 12), st.integers(0, 20), st.integers(10, 40)), min_size=1, max_size=3),
+    events,
+    st.booleans(),
+)
+def test_what_stands_on_a_join_goes_on_when_other_joins_come_and_go(
+    text: str, length: int, others: Any, events: Any, restarts: bool
+) -> None:
+    """The join below it becomes another one with them; its own state does not."""
+    root, network, heard = over_a_join(text, length), Network(), Patient()
+    visitors = [(over_a_join(OTHER, other), come, go) for other, come, go in others]
+    for now in range(3, 48, 3):
+        roots = [root, *(other for other, come, go in visitors if come < now <= go)]
+        if restarts and now % 2 == 0:
+            network = restarted(network, roots)
+        else:
+            network.set_roots(roots)
+        told = network.advance({n: columns_of(SQL_COLUMNS, events, n, now - 3, now) for n in SQL_COLUMNS}, now)
+        heard.hear(told[root])
+    assert same(heard.lives) == same(reference_lives(root, events))
+
+
 def test_rows_that_only_others_wanted_are_not_joined_when_these_have_left() -> None:
     """The join was over all rows, and is then over those with v > 1, without looking at its results again."""
     everything, some = values(join(5, 5)), values(join(20, 20, left="v > 1"))
@@ -191,6 +236,10 @@ def test_what_has_left_its_window_is_not_held(strategy: str) -> None:
     events = {name: [{"ts": i, "k": i % 3, "v": 0, "unread": 0} for i in range(400)] for name in "ab"}
     held = []
     lives_of(
-        values(join(20, 20)), events, list(range(5, 400, 5)), strategy=strategy, watch=lambda n: held.append(n.held())
+        values(join(20, 20)),
+        events,
+        list(range(5, 400, 5)),
+        strategy=strategy,
+        watch=lambda n: held.append(n.rows_held()),
     )
     assert max(sum(own.values()) for own in held) < 200

@@ -149,7 +149,7 @@ def test_the_state_does_not_grow() -> None:
         for delta in deltas(rows, SCHEMA, range(1, 200)):
             result.apply(delta)
             result.answers(delta.now)
-            assert result.held <= 60
+            assert result.rows_held <= 60
 
 
 # At random

@@ -54,7 +54,7 @@ def test_only_rows_that_wait_are_kept() -> None:
     operator = ResultWindowOperator(ResultWindow(SCAN, Window(rows=1000, slide_rows=4)), [Source(SCHEMA)])
     for delta in deltas([one(i, at=(i, i + 9), id=i) for i in range(50)], SCHEMA, range(1, 51)):
         operator.advance([delta], delta.now)
-        assert operator.held <= 3
+        assert operator.rows_held <= 3
 
 
 windows = st.one_of(

@@ -54,7 +54,7 @@ def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:
         store.expire(step)
         assert store.windows == before[len(before) - len(store.windows) :], "what stays is not made anew"
         assert held_ids(store) == list(range(max(5000 * (step - 9), 0), 5000 * (step + 1)))
-        assert store.held <= 5000 * 12
+        assert store.rows_held <= 5000 * 12
 
 
 def test_a_calendar_drops_whole_days() -> None:
@@ -66,7 +66,7 @@ def test_a_calendar_drops_whole_days() -> None:
     store.expire(24)
     assert store.windows == kept, "the first day is over when its last row has ended"
     assert held_ids(store) == list(range(24, 100))
-    assert store.held == 76
+    assert store.rows_held == 76
 
 
 def test_days_grow_with_lives() -> None:
@@ -87,7 +87,7 @@ def test_there_are_few_sub_windows(kind: type[RowStore]) -> None:
         store.expire(step)
         assert len(store.windows) <= 4 * log2(2000)
     assert held_ids(store) == list(range(3000, 5000))
-    assert store.held <= 2000 * 1.5
+    assert store.rows_held <= 2000 * 1.5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -153,7 +153,7 @@ def test_what_is_not_needed_may_go(kind: type[RowStore]) -> None:
     store = kind(SCHEMA, 1)
     store.insert(rows(range(10), range(10), 100))
     store.keep(lambda held: held.start >= 5)
-    assert store.held == 10, "half of a sub-window is needed: it stays as it is"
+    assert store.rows_held == 10, "half of a sub-window is needed: it stays as it is"
     store.keep(lambda held: held.start >= 6)
     assert held_ids(store) == [6, 7, 8, 9]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -36,6 +37,7 @@ from mullion.language.types import (
 )
 from mullion.planner.comparisons import compared_in
 from mullion.planner.fragments import PredicateIndex
+from mullion.slices.kernels.region_search import find_regions
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import FEW_PREDICATES, Masks, bytes_for, few_fragments, fragments, masks, unpack
 from strategies import Draw
@@ -269,6 +271,21 @@ def test_random_predicates(texts: list[str], events: Rows, form: str) -> None:
 @given(st.lists(predicates, min_size=60, max_size=150), st.lists(rows, min_size=5, max_size=40))
 def test_many_predicates_together(texts: list[str], events: Rows) -> None:
     check(texts, events)
+
+
+DOUBLES = st.one_of(st.floats(allow_nan=False), st.floats(-100, 100), st.floats(0, 1).map(lambda x: 1e6 * x**9))
+NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-50, 50), st.integers(0, 30).map(lambda x: 2**x))
+
+
+@given(st.sampled_from([(DOUBLES, np.float64), (NUMBERS, np.int64)]), st.data())
+def test_regions_are_those_of_a_search(kind: tuple[st.SearchStrategy[Any], Any], data: st.DataObject) -> None:
+    of, dtype = kind
+    constants = sorted({c + 0 for c in data.draw(st.lists(of, max_size=60))})
+    values = [*constants, *data.draw(st.lists(of, max_size=60))] * data.draw(st.sampled_from([1, 100]))
+    out = np.empty(len(values), np.int32)
+    find_regions(np.array(constants, dtype), np.array(values, dtype), out)
+    below = [bisect_left(constants, value) for value in values]
+    assert out.tolist() == [2 * at + (value in constants[at : at + 1]) for at, value in zip(below, values, strict=True)]
 
 
 def test_what_a_predicate_compares_is_told_once() -> None:

@@ -172,7 +172,7 @@ def test_answers_do_not_depend_on_the_choice(number: int, monkeypatch: pytest.Mo
         monkeypatch.setattr("mullion.slices.sequence.walk_pays", lambda *_, walks=walks: walks)
         work, tier = Work(), WindowTier()
         tier.absorb(sub_windows(grouping, values))
-        tier.saw(np.arange(SLICES) * 1_000_000)
+        tier.add_slices(np.arange(SLICES) * 1_000_000)
         due = tier.due(grouping, 0, (SLICES - 1) * 1_000_000, None)
         found = {name: table for made in tier.answer(grouping, due.portions(len(due)), work) for name, table in made}
         operations.append(work.final)

@@ -273,6 +273,7 @@ def test_queries_with_different_selections_share_their_join_when_that_is_cheaper
     assert isinstance(others[0].root, Join)
 
 
+@pytest.mark.slow
 def test_a_plan_is_found_again_whatever_was_seen_since() -> None:
     """Also one that was chosen because others shared it, and one as cheap as another."""
     joined = unless(join(scan("S1"), scan("S2")), scan("S3"), on="1.a")

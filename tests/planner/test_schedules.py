@@ -19,7 +19,7 @@ from mullion.planner.schedules.groups import groups_of
 from mullion.planner.schedules.hybrid import MOST_PARTITIONED, _partitions, shortened
 from mullion.planner.schedules.schedulers import SCHEDULERS, Waiting, scheduler_of
 from mullion.planner.schedules.steps import common_steps, stepped
-from mullion.planner.schedules.tasks import Task, joint_cost, merged
+from mullion.planner.schedules.tasks import Access, Task, joint_cost, merged
 
 EXAMPLE = [(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)]
 """WINDOW and SLIDE of Q1 to Q7, in minutes."""
@@ -104,6 +104,41 @@ def test_queries_with_other_predicates_keys_or_steps_do_not_run_together() -> No
     assert len(rules([f"max(x) AS n {window}", f"max(x) AS n {other}"])) == 2
 
 
+def covering(items: str, periods: tuple[int, int, int], third: str = "x = 6 OR x = 17", length: int = 60) -> list[str]:
+    """Two queries and one that they cover."""
+    return [
+        f"{items} FROM s [RANGE {own} us SLIDE AT MOST {period} us] WHERE {where}"
+        for where, period, own in zip(("x = 6", "x = 17", third), periods, (60, 60, length), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("items", "rule"), [("sum(x) AS n", "CS6"), ("max(x) AS n", "CS7")])
+def test_a_covered_query_runs_with_its_candidates(items: str, rule: str) -> None:
+    (group,) = groups_of([("", plan_of(covering(items, (2, 2, 3))))])
+    assert group.rule == rule
+    assert [(own.query.name, [c.name for c in own.candidates]) for own in group.covered] == [("Q3", ["Q1", "Q2"])]
+    assert [(task.queries, task.period) for task in group.subgroups] == [(("Q1", "Q2"), 2), (("Q3",), 3)]
+    for asked in (covering(items, (2, 2, 3), length=40), covering(items, (2, 2, 3), "x = 6 OR x = 18")):
+        assert all(not own.covered for own in groups_of([("", plan_of(asked))]))
+
+
+def test_overlapping_candidates_cover_extremes_alone() -> None:
+    """Q4 to Q6 of golab 8.3.3."""
+    wheres = ("x = 6", "k = 'U'", "x = 6 OR k = 'U'")
+    asked = [f"{{}}(x) AS n FROM s [RANGE 60 us SLIDE AT MOST 2 us] WHERE {where}" for where in wheres]
+    assert rules([text.format("max") for text in asked]) == [("CS7", ["Q1", "Q2", "Q3"])]
+    assert rules([text.format("sum") for text in asked]) == [("CS1", ["Q1"]), ("CS1", ["Q2"]), ("CS1", ["Q3"])]
+
+
+def test_cost_of_a_covered_query_is_its_own_unless_all_candidates_run() -> None:
+    (group,) = groups_of([("", plan_of(covering("max(x) AS n", (2, 2, 3))))])
+    both, third = group.subgroups
+    assert (both.access, third.access) == (59 * 2, 59)
+    assert shared_cost([both, third]) == pytest.approx((59 * 2 * 3 + 59 + 0.5) / 6 + 2 / 2 + 1 / 3)
+    assert shared_cost([merged([both, third])]) == pytest.approx((59 * 2 + 0.5 + 3) / 2)
+    assert shortened((both, third)) == (merged([both, third]),)
+
+
 def test_the_same_query_with_a_longer_period_takes_the_others_answers() -> None:
     selects = [f"max(x) AS n FROM s [RANGE 8 us SLIDE AT MOST {s} us]" for s in (2, 6, 4)]
     (group,) = groups_of([("", plan_of(selects))])
@@ -137,6 +172,15 @@ subgroups = st.lists(
     max_size=5,
     unique_by=lambda task: task.period,
 )
+accesses = st.sampled_from(
+    (Access("tcp", 9.0), Access("udp", 4.0), Access("either", 12.0, ("tcp", "udp"), 0.5), Access("tcp", 2.0))
+)
+by_slot = st.builds(
+    lambda period, slots: merged([Task(("q",), period, slot.cost, 1.0, (slot,)) for slot in slots]),
+    st.integers(1, 10),
+    st.lists(accesses, min_size=1, max_size=3),
+)
+covering_subgroups = st.lists(by_slot, min_size=1, max_size=4, unique_by=lambda task: task.period)
 
 
 def laid_out(tasks: list[Task]) -> float:
@@ -146,12 +190,12 @@ def laid_out(tasks: list[Task]) -> float:
     return sum(joint_cost(together) for together in due if together) / span
 
 
-@given(subgroups)
+@given(subgroups | covering_subgroups)
 def test_cost_is_that_of_all_updates_laid_out(tasks: list[Task]) -> None:
     assert shared_cost(tasks) == pytest.approx(laid_out(tasks))
 
 
-@given(subgroups)
+@given(subgroups | covering_subgroups)
 def test_hybrid_is_the_cheapest_partition(tasks: list[Task]) -> None:
     best = min(laid_out([merged(block) for block in blocks]) for blocks in _partitions(tasks))
     assert shared_cost(shortened(tuple(tasks))) == pytest.approx(best)
@@ -219,5 +263,30 @@ def test_explain_shows_groups_sub_groups_periods_and_costs() -> None:
         "    └─ CS8: same takes the answers of Q7",
     ]
     (group,) = told.to_dict()["plans"][0]["schedule"]
-    assert group["tasks"][0]["period"] == "2 min" and group["takes_answers_of"] == {"same": "Q7"}
+    assert (
+        group["tasks"][0]["period"] == "2 min"
+        and group["combined_from"] == {}
+        and group["takes_answers_of"] == {"same": "Q7"}
+    )
     assert Engine().explain().to_dict()["plans"] == []
+
+
+def test_explain_names_the_rules_of_covers_and_both_costs() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts")
+    for i, where in enumerate(("x = 6", "x = 17", "x IN (6, 17)"), 1):
+        window = "[RANGE 30 min SLIDE AT MOST 2 min]"
+        engine.execute(f"CREATE QUERY Q{i} AS SELECT max(x) AS n FROM s {window} WHERE {where}")
+    told = engine.explain()
+    assert (
+        "    └─ SS4, CS7: Q3 from the answers of Q1, Q2, at the instants of all: 0.5 an execution, alone 14"
+        in str(told).splitlines()
+    )
+    (group,) = told.to_dict()["plans"][0]["schedule"]
+    assert group["rule"] == "CS7" and group["combined_from"] == {"Q3": ["Q1", "Q2"]}
+    for i, where in enumerate(("x = 6", "x = 17", "x IN (6, 17)"), 1):
+        engine.execute(f"CREATE QUERY E{i} AS SELECT sum(x) AS n FROM s [RANGE 9 min SLIDE 3 min] WHERE {where}")
+    told = engine.explain()
+    exact = "SS4, CS6: E3 from the answers of E1, E2: 0.5 an execution, alone 1"
+    assert any(line.endswith(exact) for line in str(told).splitlines())
+    assert told.to_dict()["plans"][0]["groupings"][0]["combined_from"] == {"E3": ["E1", "E2"]}

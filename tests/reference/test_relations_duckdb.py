@@ -308,6 +308,7 @@ def test_order_and_limit(duck: duckdb.DuckDBPyConnection, data: st.DataObject, l
     check(duck, data.draw(asked(f"SELECT v, w FROM a {{}}, b {{}} WHERE a.k = b.k{ending}", PERIODIC, slides=True)))
 
 
+@pytest.mark.slow
 def test_the_texts_meet_what_they_are_about(duck: duckdb.DuckDBPyConnection) -> None:
     """Each query has an answer over these events, so that no comparison is one of nothing with nothing."""
     dice = Random(5)

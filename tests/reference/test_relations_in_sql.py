@@ -46,6 +46,20 @@ def test_orders_without_a_payment_in_sql() -> None:
     assert [(row[1], row[2], row[-1]) for row in found] == [(0, 1, 1), (1, 2, 1), (4, 1, -1), (11, 2, -1)]
 
 
+def test_a_total_begins_with_the_first_event_of_its_own_windows() -> None:
+    """Of two parts, b counts nothing at 10: it has had no event."""
+    text = "SELECT count(*) AS n FROM {} [RANGE 5 us SLIDE 5 us]"
+    both = sql(f"{text.format('a')} UNION ALL {text.format('b')}")
+    found = ask(both, a=[(1, 1, 1.0), (7, 1, 1.0)], b=[(11, 1, 1.0), (12, 1, 1.0)])
+    assert sorted(row[1:3] for row in found) == [(5, 1), (10, 1), (15, 2)]
+
+
+def test_a_result_of_a_periodic_aggregate_comes_at_its_instant() -> None:
+    counts = "(SELECT count(*) AS n FROM a [RANGE 5 us SLIDE 5 us])"
+    found = ask(sql(f"SELECT s.n FROM {counts} [RANGE 10 us] s"), a=[(1, 1, 1.0), (2, 1, 1.0), (7, 1, 1.0)])
+    assert [row[1:] for row in found] == [(5, 2, 5, 15), (10, 2, 5, 15), (10, 1, 10, 20), (15, 1, 10, 20)]
+
+
 def test_a_window_over_the_results_of_a_sub_query() -> None:
     """The sum over the last two pairs that were found, whether they still are or not."""
     text = "SELECT sum(s.v) AS total FROM (SELECT v FROM a [RANGE 3 us], b [RANGE 3 us] WHERE a.k = b.k) [ROWS 2] s"

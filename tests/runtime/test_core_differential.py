@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from by_slices import bind
@@ -31,12 +31,12 @@ from mullion.runtime import sharding_choice
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import finalize, kept, limits
+from mullion.slices import covering, finalize, kept, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.events import TIME
 from mullion.storage.journal import Journal
 from mullion.storage.scratch import Scratch
-from strategies import Event, Example, examples
+from strategies import Event, Example, covered_examples, examples
 
 Rows = list[tuple[Any, ...]]
 Tables = Mapping[str, tuple[Table, Sequence[Event]]]
@@ -69,6 +69,9 @@ class Manner:
     """Queries of a slot that are swept over its rows; more look up ranges of them."""
     swept: int = 300_000
     """Answers that are swept up in one turn."""
+
+    covers: bool = False
+    """Windows are combined from others whenever they can, also where that does not pay."""
 
     @property
     def sharing(self) -> Sharing:
@@ -143,7 +146,7 @@ class Run:
         self.stream = replace(self.stream, lateness=disorder(batches, self.stream) + self.manner.lag)
         self.begin()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(limits, "PORTION", 3)
+            patch.setattr(limits, "PORTION", 1_000 if self.manner.covers else 3)
             for i, batch in enumerate(batches):
                 self.take(batch)
                 if self.manner.restart and i in (0, len(batches) // 2):
@@ -217,6 +220,11 @@ def moving(manner: Manner) -> AbstractContextManager[None]:
 def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
     for name, value in {"LEAST_ROWS": 0, "MOVED": 0.0, "CALM": 1}.items() if manner.slides else ():
         patch.setattr(kept, name, value)
+    for module in (kept, covering) if manner.covers else ():
+        patch.setattr(module, "COMBINED", 0.0)
+        patch.setattr(covering, "EACH", 0.0)
+        patch.setattr(covering, "LEAST_SAVED", 0.0)
+    patch.setattr(kept, "STEADY", 2 if manner.covers else kept.STEADY)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -278,9 +286,24 @@ manners = st.builds(
     at_once=st.sampled_from((4_000_000, 1)),
     sweeps=st.sampled_from((4, 100, 0)),
     swept=st.sampled_from((300_000, 1)),
+    covers=st.booleans(),
 )
 
 
+covering_manners = st.builds(
+    Manner,
+    batches=st.sampled_from((1, 7, 12)),
+    partitions=st.sampled_from((1, 1, 3)),
+    most_entries=st.sampled_from((48, 48, 2)),
+    restart=st.booleans(),
+    method=st.sampled_from(("auto", "fragments", "rows")),
+    moving=st.sampled_from((None, None, None, 1)),
+    slides=st.booleans(),
+    shard_above=st.sampled_from((200_000, 200_000, 1)),
+    sweeps=st.sampled_from((4, 0)),
+    swept=st.sampled_from((300_000, 300_000, 300_000, 1)),
+    covers=st.just(True),
+)
 MANNERS = {
     "one batch": Manner(),
     "many batches": Manner(batches=7),
@@ -321,6 +344,13 @@ def test_all_manners_together_give_what_the_reference_gives(example: Example, ma
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
+@given(covered_examples(), covering_manners)
+def test_windows_combined_from_others_give_what_the_reference_gives(example: Example, manner: Manner) -> None:
+    check(example, manner)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fragments", "rows"])
 @settings(max_examples=20)
 @given(example=joined_examples())
@@ -353,11 +383,14 @@ def test_records_without_a_time_change_nothing(example: Example, places: list[in
 
 @pytest.mark.slow
 @settings(max_examples=30)
-@given(examples(most_queries=4), st.data())
+@given(examples(most_queries=4) | covered_examples(), st.data())
 def test_queries_enter_and_leave_between_batches(example: Example, data: st.DataObject) -> None:
     """A query that enters answers what starts after all that was seen; one that leaves, what ended before."""
     entries, seeds, above = st.sampled_from((48, 0, 3)), st.sampled_from((None, 1, 2)), st.sampled_from((200_000, 1, 3))
-    drawn = st.builds(Manner, batches=st.just(6), most_entries=entries, moving=seeds, shard_above=above)
+    slides, covers = st.booleans(), st.booleans()
+    drawn = st.builds(
+        Manner, batches=st.just(6), most_entries=entries, moving=seeds, shard_above=above, slides=slides, covers=covers
+    )
     manner = data.draw(drawn)
     batches = list(cut(example.events, manner.batches))
     queries = [replace(parse_query(text), start_at=None, stop_at=None, backfill=False) for text in example.queries]
@@ -368,10 +401,12 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
     with pytest.MonkeyPatch.context() as patch, moving(manner):
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(sharding_choice, "SHARDS", 2)
+        sliding(patch, manner)
         for i, batch in enumerate(batches):
             for q, (enters, _) in enumerate(stays):
                 if i == enters:
                     entrance, _ = run.run.admission.enter(bind(queries[q], {example.stream.name: example.stream}))
+                    assume(not entrance.tag)  # its first window starts with the newest event: test_joining
                     assert entrance.start == (max(seen) + 1 if seen else None)
                     queries[q] = replace(queries[q], start_at=entrance.start)
                     bound[q] = bind(queries[q], {example.stream.name: example.stream})

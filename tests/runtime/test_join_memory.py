@@ -60,6 +60,7 @@ def test_what_is_let_go_is_told(tmp_path: Path) -> None:
 times = st.lists(st.tuples(st.integers(0, 40), st.sampled_from("xyy")), max_size=14).map(sorted)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     a=times,

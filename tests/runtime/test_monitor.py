@@ -14,7 +14,7 @@ def monitor(*order: str, heaviest: float = 8.0, stretch: bool = False, enlarge: 
 
 
 def batch(watching: Monitor, began: float, seconds: float, waiting: Waiting | None, events: int = 100) -> Monitor:
-    if watching.saw(began, began + seconds, events):
+    if watching.observe(began, began + seconds, events):
         watching.look(began + seconds, waiting)
     return watching
 
@@ -172,5 +172,5 @@ def test_a_run_that_ends_by_itself_is_not_behind() -> None:
 def test_many_short_batches_are_looked_at_together() -> None:
     watching = monitor()
     ends = [i / 10 + 0.05 for i in range(30)]
-    looks = [end for end in ends if watching.saw(end - 0.05, end, 10) and watching.look(end, LITTLE) is None]
+    looks = [end for end in ends if watching.observe(end - 0.05, end, 10) and watching.look(end, LITTLE) is None]
     assert 5 <= len(looks) <= 7

@@ -57,6 +57,7 @@ def check(part: Answer, whole: Answer, *, is_sample: bool) -> None:
             assert row["n_bound"] == ("=" if row["is_complete"] else ">=")
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(batches, st.sampled_from(("DESC 1", "ASC s.v, t.v", "WEIGHTED 1", "WEIGHTED s.v, t.v")),
        st.sampled_from(("1 ROWS", "3 ROWS", "12 ROWS", "1000 ROWS", "'1 us'", "AUTO")),

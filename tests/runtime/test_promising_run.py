@@ -121,6 +121,10 @@ def test_queries_that_prefer_differently_keep_rows_once_but_within_memory(summar
         assert engine.stats["relations"]["s + t"]["rows_held"] == stores * 8
         assert ("JOIN 0.k = 1.k  (0: FIFO queue; 1: FIFO queue)  shared by 2" in str(engine.explain())) == (stores == 1)
         assert all(facts["told"] == 6 for facts in engine.relations.promising.values())
+        engine.query(JOIN.format(""), name="exact")
+        deliver(engine, 2, 18, [5])
+        exact = str(engine.explain()).split("query exact:")[1]
+        assert "JOIN 0.k = 1.k  (0: FIFO queue; 1: FIFO queue)\n" in exact
 
 
 @pytest.mark.parametrize(("length", "is_complete"), [("10 us", True), ("20 us", True), ("30 us", False)])

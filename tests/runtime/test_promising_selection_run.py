@@ -78,6 +78,7 @@ batches = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(batches, st.sampled_from(PREFERENCES), st.sampled_from(BUDGETS), st.sampled_from(MEMORY), st.data())
 def test_however_a_run_is_cut_and_crashed(
     parts: list, preference: str, budget: str, memory: int | None, data: st.DataObject

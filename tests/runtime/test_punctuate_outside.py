@@ -49,7 +49,7 @@ def test_a_key_that_is_said_to_be_over_lets_state_go() -> None:
         assert engine.runs["orders"].counts.broken == 1
         (run,) = engine.relations.runs.values()
         # Three orders that the step took, and the payment of 8; those of 7 are gone.
-        assert run.held == 4
+        assert run.rows_held == 4
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,31 @@ def test_a_request_is_taken_once(tmp_path: Path) -> None:
     told = run(tmp_path, close=True)
     assert told["counts"] == [(7, 1), (8, 1), (8, 1)]
     assert [row for row in told["pairs"] if row[0] == 7] == [(7, "open", "open")] * 2
+
+
+def test_who_reads_the_past_again_knows_what_was_said(tmp_path: Path) -> None:
+    """The order at 5 came after its key was over, and nothing in the files says so."""
+    write_events(tmp_path / "payments", 0, ORDERS, [order(1, 7)])
+    write_events(tmp_path / "orders", 0, ORDERS, [order(1, 7), order(2, 8)])
+    run(tmp_path)
+    say(tmp_path, "7")
+    run(tmp_path)
+    write_events(tmp_path / "orders", 1, ORDERS, [order(5, 7), order(6, 8)])
+    run(tmp_path)
+    late = {
+        "sliced": "SELECT id, count(*) AS n FROM orders [RANGE 10 us SLIDE 5 us] GROUP BY id",
+        "operated": "SELECT id FROM orders [RANGE 10 us SLIDE 10 us] EXCEPT ALL SELECT id FROM payments [NOW]",
+    }
+    with engine_without_spark(checkpoint=tmp_path / "state", out=tmp_path / "out") as engine:
+        engine.execute(script(tmp_path))
+        for name, text in late.items():
+            engine.query(f"CREATE QUERY {name} BACKFILL AS {text}")
+        write_events(tmp_path / "payments", 1, ORDERS, [order(30, 1)])
+        write_events(tmp_path / "orders", 2, ORDERS, [order(30, 1)])
+        engine.run()
+        found = {name: engine.results(name).to_arrow().to_pylist() for name in late}
+    assert [(row["id"], row["n"]) for row in found["sliced"]] == [(7, 1), (8, 2), (8, 1)]
+    assert sorted(row["id"] for row in found["operated"]) == [7, 8, 8]
 
 
 def test_a_request_that_is_none_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -47,7 +47,7 @@ def test_an_order_that_is_closed_needs_no_payments_any_more() -> None:
         assert broken.column("status").to_pylist() == ["again", "again"]
         (run,) = engine.relations.runs.values()
         # Orders 7 (twice) and 8, and the payment of 8; those of 7 are gone.
-        assert run.held == 4
+        assert run.rows_held == 4
         told = str(engine.explain())
         assert "of orders: a key (id) is over once status = 'closed'" in told
         assert "1 key known to be over, 2 events after the end of their key" in told

@@ -43,6 +43,16 @@ def test_a_query_runs_earlier_to_run_with_another() -> None:
     assert apart.run.counts.scheduled["rare"] == {"executions": 4, "late": 0, "late_updates": 0, "joint": 2}
 
 
+def test_candidates_share_an_execution_only_with_what_they_cover() -> None:
+    window = "FROM s [RANGE 20 us SLIDE AT MOST {} us] WHERE {} GROUP BY k"
+    asked = [(2, "x < 4"), (2, "x >= 4"), (3, "x IS NOT NULL")]
+    queries = [query(f"SELECT k, max(x) AS n {window.format(*own)}", f"q{i}") for i, own in enumerate(asked)]
+    course = Course(queries, options=Options.of(schedule="conservative"))
+    course.take(*(event(t, "ab"[t % 2], t % 7) for t in range(1, 15)))
+    assert {name: own["joint"] for name, own in course.run.counts.scheduled.items()} == {"q0": 2, "q1": 2, "q2": 2}
+    assert course.run.counts.scheduled["q0"]["executions"] == 6
+
+
 def with_capacity(course: Course, capacity: float) -> Pace:
     """Every batch may cost so much."""
     pace = course.run.scheduling.pace

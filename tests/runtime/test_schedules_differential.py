@@ -83,7 +83,7 @@ asked_queries = st.builds(
     st.sampled_from([1, 2, 3, 4, 5, 6, 8, 12, 33]),
     st.sampled_from([True, True, True, False]),
     st.booleans(),
-    st.sampled_from(["", "", " WHERE x > 3"]),
+    st.sampled_from(["", "", " WHERE x > 3", " WHERE x <= 3", " WHERE x < 2", " WHERE x >= 2 AND x <= 3"]),
     st.booleans(),
 )
 
@@ -231,6 +231,8 @@ def circumstances(trial: Trial) -> Iterator[None]:
             patch.setattr(kept, "LEAST_ROWS", 0)
             patch.setattr(kept, "CALM", 1)
             patch.setattr(kept, "MOVED", 0.0)
+            patch.setattr(kept, "COMBINED", 0.0)
+            patch.setattr(kept, "STEADY", 2)
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import CheckpointError, MullionError
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.service.steering import EPOCH
 from seam_trials import Trial, trials
 from seams import play
 from without_spark import engine_without_spark, write_events
@@ -138,6 +140,50 @@ def test_a_query_answers_the_window_that_starts_with_the_newest_event_before_it(
     assert found["pairs"] == [(30, "y")]
     assert sorted(found["keys"]) == [(30, "x"), (30, "y")]
     assert sorted(found["sums"]) == [(30, "x"), (30, "y")]
+
+
+IN_ORDER = (
+    "ROWS 1",
+    "ROWS 3 SLIDE 2",
+    "ROWS 2 SLIDE 3 us",
+    "PARTITION BY k ROWS 2 SLIDE 3",
+    "RANGE 3 us",
+    "RANGE 3 us SLIDE 2 TUPLES",
+    "NOW",
+    "RANGE UNBOUNDED SLIDE 2 TUPLES",
+)
+
+
+@pytest.mark.parametrize("others", [{}, {"rows": "SELECT count(*) AS n FROM s [ROWS 2]"}], ids=["first", "beside rows"])
+def test_windows_over_the_order_of_events_start_with_the_newest_one(world: World, others: dict[str, str]) -> None:
+    """Two events at 5 came before the queries, and one after: START AT 5 would have had all of them."""
+    asked = {f"q{i}": f"SELECT count(*) AS n FROM s [{window}]" for i, window in enumerate(IN_ORDER)}
+    start, whole = "START AT TIMESTAMP '1970-01-01 00:00:00.000005' AS", World(world.base / "whole")
+    for times in ([1, 2, 5, 5], [5, 6, 8], [9, 20]):
+        whole.add(times)
+    right = whole.run({name: f"CREATE QUERY {name} {start} {text}" for name, text in asked.items()}, close=True)
+    world.add([1, 2, 5, 5])
+    world.run({"counts": COUNTS, **others})
+    world.add([5, 6, 8])
+    world.run({"counts": COUNTS, **others, **asked})
+    world.add([9, 20])
+    found = world.run({"counts": COUNTS, **others, **asked}, close=True)
+    assert {name: found[name] for name in asked} == right and right["q0"][:3] == [(5, 1), (5, 1), (5, 1)]
+
+
+def test_where_event_time_went_on_past_the_newest_event_windows_over_its_order_begin_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.add([1, 5])
+    with engine_without_spark(out=world.base / "out", checkpoint=world.base / "state") as engine:
+        world.prepare(engine, {"counts": COUNTS})
+        engine.run()
+        engine.advance("s", EPOCH + timedelta(microseconds=7))
+        engine.query("SELECT count(*) AS n FROM s [ROWS 1]", name="late")
+        world.add([8, 9])
+        engine.run(close=True)
+        assert told(engine, "late") == [(8, 1), (9, 1)]
+    assert "not answered by late: that is not possible any more: event time has gone on past them" in caplog.text
 
 
 @pytest.mark.parametrize("queries", [{"counts": COUNTS}, {"keys": KEYS}, {"counts": COUNTS, "keys": KEYS}])

@@ -32,6 +32,12 @@ class TestShards:
         assert course.answers() == [(10, "a", 7), (10, "b", 2), *((10, key, 1) for key in "cdefgh"), (20, "a", 1)]
         assert course.run.counts.late_by_query == {"q": 1}
 
+    @pytest.mark.parametrize("above", [0, 1])
+    def test_a_first_batch_with_many_groups_goes_to_shards(self, above: int) -> None:
+        course = Course([query(BY_KEY)], options=Options.of(shard_above=above))
+        course.take(event(3, "a"), event(4, "b"))
+        assert course.run.sets["shared"].shards
+
     @pytest.mark.parametrize("at", [None, "before commit", "after commit"])
     @pytest.mark.parametrize("window", ["RANGE 10 us SLIDE 10 us", "RANGE 20 us SLIDE 10 us"])
     @pytest.mark.parametrize("items", ["max(x) AS m", "max(x) AS m, count(DISTINCT x) AS d"])

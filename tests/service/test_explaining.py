@@ -45,3 +45,15 @@ def test_where_nothing_can_be_known_it_is_assumed(tmp_path: Path) -> None:
         told = str(engine.explain())
         assert "now in" not in told
         assert "1,080,000 events over 3600 s assumed" in told
+
+
+def test_each_cluster_is_told_by_its_own_predicates(tmp_path: Path) -> None:
+    events = [{"ts": at * SECOND, "k": "abc"[at % 3], "x": at % 3} for at in range(600)]
+    write_events(tmp_path / "in", 0, STREAM, events)
+    query = "CREATE QUERY {} AS SELECT {} count(*) AS n FROM s [RANGE 10 s SLIDE 5 s] WHERE {};"
+    with engine_without_spark(out=tmp_path / "out", sharing="off") as engine:
+        engine.execute(script(tmp_path / "in").split("CREATE QUERY")[0])
+        engine.execute(query.format("third", "", "x = 1") + query.format("every", "", "x < 9"))
+        told, third = str(engine.explain()), str(engine.explain("third"))
+        assert told.count("for all 2 clusters") == 2 and "alpha 0.333," in told and "alpha 1," in told
+        assert "for all 2 clusters" in third and "alpha 0.333," in third and "alpha 1," not in third

@@ -62,7 +62,7 @@ def test_codes_change_no_answer(text: str) -> None:
         for merged in (False, True):
             if merged:
                 tier.entries = merge(tier.entries, grouping.states)
-            tier.saw(np.arange(3) * SECOND)
+            tier.add_slices(np.arange(3) * SECOND)
             tier.cursors = {}
             due = tier.due(grouping, 0, 2 * SECOND, None)
             made = [table for a in tier.answer(grouping, due.portions(3), Work()) for _, table in a]

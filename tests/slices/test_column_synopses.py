@@ -52,7 +52,7 @@ def fed_with(
         newest = max([t for t, _ in part] + ([] if newest is None else [newest]), default=None)
         settled = None if newest is None else order.settle(newest - lag)
         if settled is not None:
-            fed.take(settled, DOUBLE)
+            fed.add_events(settled, DOUBLE)
     return sorted(rows, key=lambda row: row[0])
 
 
@@ -136,9 +136,9 @@ def test_a_restart_changes_nothing(kind: str, whole: bool) -> None:
     for at in range(0, 400, 8):
         part = table(rows[at : at + 8])
         fed = fed.copy()
-        fed.take(part, DOUBLE)
+        fed.add_events(part, DOUBLE)
         again = restarted(again, None if whole else saved)
-        again.take(part, DOUBLE)
+        again.add_events(part, DOUBLE)
         for asked in (1, 3, ROWS):
             assert again.opens(asked, NONE) == fed.opens(asked, NONE) == rows[at + 8 - asked][0]
             for function in ("max", "min"):
@@ -153,10 +153,10 @@ def test_a_restart_changes_nothing(kind: str, whole: bool) -> None:
 def test_a_commit_has_what_is_new(kind: str) -> None:
     rng = np.random.default_rng(5)
     fed = ColumnSynopsis(replace(KINDS[kind], rows=5000))
-    fed.take(table([(t, float(v)) for t, v in enumerate(rng.normal(size=4000))]), DOUBLE)
+    fed.add_events(table([(t, float(v)) for t, v in enumerate(rng.normal(size=4000))]), DOUBLE)
     first = sum(part.nbytes for _, _, part in fed.tables(whole=False))
     fed = fed.copy()
-    fed.take(table([(4000, 0.5), (4001, 0.25)]), DOUBLE)
+    fed.add_events(table([(4000, 0.5), (4001, 0.25)]), DOUBLE)
     assert first > 30_000 and sum(part.nbytes for _, _, part in fed.tables(whole=False)) < 200
     assert sum(part.nbytes for _, _, part in fed.tables(whole=False)) == 0
     assert sum(part.nbytes for _, _, part in fed.tables(whole=True)) > 30_000
@@ -169,7 +169,7 @@ def test_events_later_than_a_time(kind: str) -> None:
     assert fed.rows_later_than(0, waiting) == 3 and fed.rows_later_than(5, waiting) == 2
     assert fed.rows_later_than(6, waiting) == 0
     assert fed.rows_later_than(-1, waiting) is None, "events before it are not known"
-    fed.take(table([(t, 1.0) for t in (1, 1, 2, 3, 4, 4, 4, 4, 5)]), DOUBLE)
+    fed.add_events(table([(t, 1.0) for t in (1, 1, 2, 3, 4, 4, 4, 4, 5)]), DOUBLE)
     assert fed.rows_later_than(3, waiting) == 8
     assert fed.rows_later_than(1, waiting) == 10
     assert fed.rows_later_than(0, waiting) is None, "one of them has left"
@@ -181,10 +181,10 @@ def test_one_that_missed_events_says_what_it_has_not_seen(kind: str) -> None:
     waiting = WaitingValues(table([(5, 1.0), (6, 2.0)]), "x", DOUBLE)
     assert not fed.holds(1, NONE)
     assert fed.holds(2, waiting) and not fed.holds(3, waiting)
-    fed.take(table([(1, 1.0), (2, 2.0), (3, 3.0)]), DOUBLE)
+    fed.add_events(table([(1, 1.0), (2, 2.0), (3, 3.0)]), DOUBLE)
     assert fed.holds(5, waiting) and not fed.holds(6, waiting)
     later = ColumnSynopsis(KINDS[kind], since=5)
-    later.take(table([(4, 8.0), (5, 9.0), (7, 3.0)]), DOUBLE)
+    later.add_events(table([(4, 8.0), (5, 9.0), (7, 3.0)]), DOUBLE)
     assert later.holds(1, NONE) and not later.holds(2, NONE)
     assert not later.holds(2, WaitingValues(table([(5, 1.0)]), "x", DOUBLE))
     assert ColumnSynopsis(KINDS[kind]).holds(6, waiting)
@@ -193,7 +193,7 @@ def test_one_that_missed_events_says_what_it_has_not_seen(kind: str) -> None:
 
 def test_whole_numbers() -> None:
     fed = ColumnSynopsis(KINDS["ordered sharing"])
-    fed.take(table([(1, 5), (2, None), (3, -7)], INT), INT)
+    fed.add_events(table([(1, 5), (2, None), (3, -7)], INT), INT)
     waiting = WaitingValues(table([(4, 2**31 - 1), (4, None)], INT), "x", INT)
     assert fed.exact("max", 4, waiting) == 2**31 - 1
     assert fed.exact("max", 1, waiting) is None

@@ -104,7 +104,7 @@ def both_ways(plan: Plan, absorbed: Iterator[tuple[list[PartialSubWindows], int,
     for entries, watermark, plan in absorbed:
         for own in (sliding, anew):
             for entry in entries:
-                own.saw(np.unique(entry.slices))
+                own.add_slices(np.unique(entry.slices))
                 own.absorb(entry)
         newest = max([newest, *(entry.newest for entry in entries)])
         anew.entries = anew.entries  # whatever was kept is not any more
@@ -176,7 +176,7 @@ def test_by_hand() -> None:
     found = []
     for second, value in enumerate([7, 5, 1, 3, 2, 4]):
         own.absorb(one_row(grouping, second, value))
-        own.saw(np.array([second * SECOND]))
+        own.add_slices(np.array([second * SECOND]))
         found += answered(own, plan, second * SECOND, second * SECOND)
         own.forget(plan, second * SECOND)
     assert len(own._kept) == 1
@@ -192,6 +192,7 @@ def one_row(grouping: Grouping, second: int, value: int) -> PartialSubWindows:
     return PartialSubWindows.of(pa.table(columns), grouping)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_past_that_comes_later_is_taken_in() -> None:
     """Slices that were taken in change, as when a past is read once more: the window is built again."""
@@ -210,6 +211,7 @@ def test_a_past_that_comes_later_is_taken_in() -> None:
     assert both_ways(plan, batches()) > 100
 
 
+@pytest.mark.slow
 def test_a_backlog_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept for many windows at once, for a window that moves on by all of itself, or for few rows."""
     monkeypatch.setattr(kept, "LEAST_ROWS", 50)
@@ -221,7 +223,7 @@ def test_a_backlog_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(30):
             for low in range(now, now + batch, 2):
                 entry = sub_windows(dice, grouping, plan, low * SECOND, (low + 2) * SECOND)
-                own.saw(np.unique(entry.slices))
+                own.add_slices(np.unique(entry.slices))
                 own.absorb(entry)
             now += batch
             answered(own, plan, now * SECOND - 1, now * SECOND)
@@ -230,6 +232,7 @@ def test_a_backlog_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
         assert bool(ever) == slides
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_states_of_another_query_are_added() -> None:
     """A query that enters over the same window with another aggregate: the window is built again with both."""

@@ -59,12 +59,12 @@ def test_offsets_of_other_sources_are_none(text: str, tmp_path: Path) -> None:
 def test_a_limited_batch_tells_the_monitor_of_its_backlog(tmp_path: Path) -> None:
     """80 records took a second, and 805 wait: ten seconds of work."""
     monitor = Monitor(Policy(5.0, heaviest=100.0))
-    monitor.saw(0.0, 1.0, 80)
+    monitor.observe(0.0, 1.0, 80)
     monitor.look(1.0, Waiting(805.0, 80.0))
     assert monitor.rates.backlog == 805.0 and monitor.rates.lag == pytest.approx(10.06, abs=0.01)
     monitor.begins(1600.0)  # twenty seconds, and ten are the most
     assert monitor.weight == 2.0
-    monitor.saw(1.0, 2.0, 80)
+    monitor.observe(1.0, 2.0, 80)
     monitor.look(2.0, Waiting(None, 80.0))  # unknown: the batch began at once after the one before
     assert (monitor.rates.backlog, monitor.rates.lag) == (None, 1.0)
 

@@ -155,20 +155,20 @@ def test_many_batches_are_one(
     """To the bit, also across commits and restarts; copies that others read stay as they are."""
     table = events(stream)
     whole = ColumnSummary(definition(kind, memory, depth))
-    whole.take(table, BIGINT)
+    whole.add_events(table, BIGINT)
     parts, commits = ColumnSummary(definition(kind, memory, depth)), list[tuple[str, bool, pa.Table]]()
     at = 0
     for until, what in sorted(cuts):
         before = told(parts)
         fed = parts.copy()
-        fed.take(table.slice(at, max(until - at, 0)), BIGINT)
+        fed.add_events(table.slice(at, max(until - at, 0)), BIGINT)
         assert told(parts) == before
         parts, at = fed, max(at, until)
         if what in ("commit", "whole", "restart"):
             commits += parts.tables(whole=what == "whole")
         if what == "restart":
             parts = restored(parts, commits)
-    parts.take(table.slice(at), BIGINT)
+    parts.add_events(table.slice(at), BIGINT)
     assert told(parts) == told(whole)
 
 
@@ -177,7 +177,7 @@ def test_many_batches_are_one(
 def test_memory_is_held_but_for_what_is_newest(stream: list[tuple[int, int | None]], memory: int, kind: str) -> None:
     """Zones that have ended fit; what was let go is said, and only what is older."""
     table, summary = events(stream), ColumnSummary(definition(kind, memory, depth=4))
-    summary.take(table, BIGINT)
+    summary.add_events(table, BIGINT)
     *ended, newest = summary.zones or [None]
     assert sum(zone.summary.nbytes for zone in ended if zone is not None) <= memory
     since = summary.told_since
@@ -199,7 +199,7 @@ def test_the_truth_lies_within_the_bounds(
 ) -> None:
     table = events(stream)
     summary = ColumnSummary(definition(kind, memory), since=since)
-    summary.take(table, BIGINT)
+    summary.add_events(table, BIGINT)
     if not summary.holds(after):
         assert summary.told_since is not None and after < summary.told_since
         return
@@ -223,7 +223,7 @@ def test_the_truth_lies_within_the_bounds(
 
 def test_counts_by_hand() -> None:
     summary = ColumnSummary(definition("counts"))
-    summary.take(events([(1, 7), (1, 7), (1, 8), (20, 7), (1, None)]), BIGINT)
+    summary.add_events(events([(1, 7), (1, 7), (1, 8), (20, 7), (1, None)]), BIGINT)
     assert summary.counts.count(values_of([7]), 0)[:3] == (3, 3, 3)
     assert summary.counts.count(values_of([7]), 1) == (1, 2, 3, 2), (
         "of the zone from 1 to 3 two of three instants lie inside"
@@ -241,7 +241,7 @@ def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
     table = pa.table({TIME: times, "item": keys})
     own = StreamSummary("s", "store", "item", "count_sketch", (("width", 64), ("buckets", 4)), 100, 3, 4, 0.2, 50)
     summary = ColumnSummary(own)
-    summary.take(table, BIGINT)
+    summary.add_events(table, BIGINT)
     asked = right = 0
     for after in (100, 1_000, 1_501, 2_777, 2_950):
         later = Counter(keys[times > after].tolist())

@@ -6,8 +6,9 @@ from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from mullion.algebra.nodes import Node, Scan, nodes, scans
+from mullion.algebra.nodes import Node, ResultWindow, Scan, nodes, scans
 from mullion.algebra.relation import Relation
+from mullion.language.query import Window
 
 
 class Standing(Protocol):
@@ -85,28 +86,38 @@ def entered(relation: Relation, entrance: Entrance, materialized: Set[Node] = fr
 
 def entering_at(relation: Relation, start: int | None, materialized: Set[Node] = frozenset()) -> Relation:
     """The relation as it enters at an event time, whatever it was before: windows without a length in time, and those
-    whose results stay, hold what comes from then on.
+    whose results stay, hold what comes from then on. Of such a window over results, that is what comes of events from
+    then on.
 
     `materialized` are the results of materialised queries, which are read as they are.
     """
     if start is None and relation.start is None:
         return relation
 
-    def since(node: Node) -> Node:
+    def since(node: Node, lasts: bool) -> Node:
         if node in materialized:
             return node
+        lasts = lasts or _lasts(node)
         if isinstance(node, Scan):
-            has_an_end = node.window.range is not None and not node.window.internal
-            return node if has_an_end or node.since == start else replace(node, since=start)
-        return node.with_inputs(tuple(since(part) for part in node.inputs))
+            return replace(node, since=start) if lasts and node.since != start else node
+        return node.with_inputs(tuple(since(part, lasts) for part in node.inputs))
 
-    return replace(relation, start=start, root=since(relation.root))
+    window = relation.output_window
+    return replace(relation, start=start, root=since(relation.root, window is not None and _stays(window)))
+
+
+def _lasts(node: Node) -> bool:
+    """Whether it is a window that may hold what is as old as the stream."""
+    return isinstance(node, Scan | ResultWindow) and _stays(node.window)
+
+
+def _stays(window: Window) -> bool:
+    return window.range is None or window.internal
 
 
 def starts_at(relation: Relation, time: int) -> bool:
     """Whether it is answered for a window that starts exactly then, or counts what comes from then on."""
-    windows = [scan.window for scan in scans(relation.root)]
-    if relation.slide is None or relation.longest is None or any(w.range is None or w.internal for w in windows):
+    if relation.slide is None or relation.longest is None or any(map(_lasts, nodes(relation.plan))):
         return True
     end = time + relation.longest
     return (end - relation.offset) % relation.slide == 0 and (relation.stop is None or end <= relation.stop)

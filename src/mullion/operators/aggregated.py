@@ -55,7 +55,6 @@ from mullion.operators.expressions import KeyFunction, key_function
 from mullion.operators.grouped import Grouped, GroupedRows, GroupInstants, every_change, every_instant
 from mullion.operators.missing import NOTHING
 from mullion.operators.punctuated import Punctuated
-from mullion.operators.registry import implements
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table
@@ -63,7 +62,6 @@ from mullion.operators.window_occupancy import Occupancy
 from mullion.slices.arrange import ranked
 
 
-@implements(Aggregated)
 class AggregatedOperator(Operator):
     width = 1
 
@@ -121,8 +119,8 @@ class AggregatedOperator(Operator):
         self._current = self._current.take(is_open(names, self._current.rows))
 
     @property
-    def held(self) -> int:
-        return self._input.held + len(self._current)
+    def rows_held(self) -> int:
+        return self._input.rows_held + len(self._current)
 
     def widen(self, window: TimedRows, *, is_below: bool = True) -> None:
         """Rows that came into a window below, or into another one: at the end, what never leaves is aggregated as long

@@ -95,10 +95,10 @@ class Answering:
         return Stats(dict(self.observing.rates)) if network is None else self.observing.stats(network)
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         """Rows in all states."""
-        operators = sum(rows for network in self.networks.values() for rows in network.held().values())
-        return operators + sum(result.held for result in self.results.values())
+        operators = sum(rows for network in self.networks.values() for rows in network.rows_held().values())
+        return operators + sum(result.rows_held for result in self.results.values())
 
     def step(
         self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
@@ -137,7 +137,7 @@ class Answering:
         text = self.relations[name].text
         if result.exceeded or result.waiting > self.limits.most_answers:
             self.limits.stop_answering(name, text)
-        held = network.held_for(self.plans[name]) + result.held
+        held = network.held_for(self.plans[name]) + result.rows_held
         if held > self.limits.most_held:
             self.limits.stop_holding(name, text, held)
 

@@ -223,7 +223,7 @@ class AntiJoinOperator(Operator):
         return {"left": left + without, "right": self._right.kept_in + without}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self._left) + len(self._right)
 
     def parts(self) -> Parts:

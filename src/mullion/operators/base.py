@@ -62,7 +62,7 @@ class Operator(ABC):
         """All operators have gone on to `now`: let go of what those above needed for that."""
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         """How many rows its state holds, duplicates and all; operators without state hold none."""
         return 0
 

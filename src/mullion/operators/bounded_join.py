@@ -75,7 +75,7 @@ class BoundedJoinOperator(JoinOperator):
         found = [
             own.full(store, most)
             for own, store, most in zip(coming, self.stores, self.bounded.most, strict=True)
-            if most is not None and store.held + own.left > most
+            if most is not None and store.rows_held + own.left > most
         ]
         return min((at for at in found if at is not None), default=None)
 
@@ -87,7 +87,7 @@ class BoundedJoinOperator(JoinOperator):
         chosen = [
             (i, self._going(i, most, now))
             for i, most in enumerate(self.bounded.most)
-            if most is not None and self.stores[i].held > most
+            if most is not None and self.stores[i].rows_held > most
         ]
         for i, going in chosen:
             if len(going.ends):
@@ -186,7 +186,7 @@ class _Coming:
         than about a quarter of them beyond the room that there is, and gives the last instant there where none is full
         before; None where no more come."""
         start, end = self._lives(store)
-        held = store.held
+        held = store.rows_held
         some = start[: max(most - held, 0) + most // LOOKED_AT + 1]
         if not len(some):
             return None

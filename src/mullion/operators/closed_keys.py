@@ -47,7 +47,7 @@ class ClosedKeys:
 
     def __len__(self) -> int:
         """How many keys are known to be over."""
-        return self._store.held
+        return self._store.rows_held
 
     # Which keys are over
 

@@ -213,7 +213,7 @@ class DifferenceOperator(Operator):
         return {"left": self._left.kept_in + without, "right": self._right.kept_in + without, "values": "counts"}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self._left) + len(self._right)
 
     def parts(self) -> Parts:

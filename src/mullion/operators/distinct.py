@@ -69,8 +69,8 @@ class DistinctOperator(Operator):
         return {name: text + over for name, text in self.form.structures().items()}
 
     @property
-    def held(self) -> int:
-        return self.form.held
+    def rows_held(self) -> int:
+        return self.form.rows_held
 
     def parts(self) -> Parts:
         return self.form.parts()
@@ -94,7 +94,7 @@ class Form(ABC):
 
     @property
     @abstractmethod
-    def held(self) -> int: ...
+    def rows_held(self) -> int: ...
 
     @abstractmethod
     def parts(self) -> Parts: ...
@@ -168,7 +168,7 @@ class DeltaStar(Form):
         self._outlook = Outlook(*ends, grown(youngest_ids, room, 0))
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return self._expiries.size + int(np.count_nonzero(self._outlook.youngest_end > NEVER))
 
     def parts(self) -> Parts:
@@ -253,7 +253,7 @@ class Naive(Form):
             self._row[there] = np.searchsorted(staying, self._row[there])
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self._input) + int(np.count_nonzero(self._row >= 0))
 
     def parts(self) -> Parts:
@@ -303,7 +303,7 @@ class Counting(Form):
         return Delta(results, retractions, now)
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self._rows) + len(self.values)
 
     def parts(self) -> Parts:

@@ -189,8 +189,8 @@ class JoinOperator(Operator):
         return f", without keys that are over in {' and '.join(streams)}" if self._lets_go(i) else ""
 
     @property
-    def held(self) -> int:
-        return sum(store.held for store in self._all_stores().values())
+    def rows_held(self) -> int:
+        return sum(store.rows_held for store in self._all_stores().values())
 
     def parts(self) -> Parts:
         return saved_stores(self._all_stores())
@@ -207,7 +207,7 @@ class JoinOperator(Operator):
     def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
         """Rows of input i with those of all others that live at the same time."""
         others = [j for j in range(len(self.stores)) if j != i]
-        order = self.orders.get(i) or sorted(others, key=lambda j: self.stores[j].held)
+        order = self.orders.get(i) or sorted(others, key=lambda j: self.stores[j].rows_held)
         partials = iter([rows])
         for j in order:
             partials = self._probed(partials, j, before_cuts=before_cuts, is_last=j == order[-1])
@@ -236,7 +236,7 @@ class JoinOperator(Operator):
     # New results
 
     def _results(self, i: int, fresh: KeyedSubWindow) -> Iterator[TimedRows]:
-        self.met.see(len(fresh) * prod(float(store.held) for j, store in enumerate(self.stores) if j != i), 0)
+        self.met.see(len(fresh) * prod(float(store.rows_held) for j, store in enumerate(self.stores) if j != i), 0)
         for combinations in self._combinations(i, Partial.of(i, fresh)):
             passing = self._where_residual(i, fresh, combinations)
             self.met.see(0, len(combinations))

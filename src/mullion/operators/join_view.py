@@ -54,7 +54,7 @@ class JoinViewOperator(Operator):
             return Delta(TimedRows.empty(self.schema, self.width), delta.retracted, now)
         at = np.flatnonzero(self._is_seen(fresh))
         rows = fresh.rows.select(self.schema.names).take(pa.array(at))
-        starts = _starts(fresh, len(self.ranges))
+        starts = starts_of(fresh, len(self.ranges))
         end = starts[0].take(at) + self.ranges[0]
         for start, length in zip(starts[1:], self.ranges[1:], strict=True):
             np.minimum(end, start.take(at) + length, out=end)
@@ -77,19 +77,19 @@ def filter_operator(node: Filter, inputs: Sequence[Operator], construction: Cons
     return (JoinViewOperator if node.input.takes_filters else FilterOperator)(node, inputs, construction)
 
 
-def _starts(timed: TimedRows, count: int) -> list[Times]:
+def starts_of(timed: TimedRows, count: int) -> list[Times]:
     """When the rows of each input came."""
-    if "starts" not in timed.noted:
-        timed.noted["starts"] = [timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
-    found: list[Times] = timed.noted["starts"]
+    if "starts" not in timed.memo:
+        timed.memo["starts"] = [timed.rows.column(f"{HIDDEN_START}{i}").to_numpy() for i in range(count)]
+    found: list[Times] = timed.memo["starts"]
     return found
 
 
 def _ages(timed: TimedRows, count: int) -> list[Times]:
     """How old the rows of each input were when the results were made."""
-    if "ages" not in timed.noted:
-        timed.noted["ages"] = [timed.start - start for start in _starts(timed, count)]
-    found: list[Times] = timed.noted["ages"]
+    if "ages" not in timed.memo:
+        timed.memo["ages"] = [timed.start - start for start in starts_of(timed, count)]
+    found: list[Times] = timed.memo["ages"]
     return found
 
 

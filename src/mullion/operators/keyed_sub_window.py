@@ -38,7 +38,7 @@ class KeyedSubWindow:
     ids: Ids
     start: Times
     end: Times
-    held: Times | None = None
+    held_until: Times | None = None
     end_before: Times = field(init=False)
     """The same array as `end` when there were no cuts."""
     held_before: Times | None = field(init=False)
@@ -46,7 +46,7 @@ class KeyedSubWindow:
     held_saved: Times | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.end_saved, self.held_saved = self.end_before, self.held_before = self.end, self.held
+        self.end_saved, self.held_saved = self.end_before, self.held_before = self.end, self.held_until
 
     def __len__(self) -> int:
         return len(self.start)
@@ -58,23 +58,23 @@ class KeyedSubWindow:
         if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
             order = np.argsort(codes, kind="stable")
             rows, keys = rows.take(order), keys.take(order)
-        return KeyedSubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held)
+        return KeyedSubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held_until)
 
     @staticmethod
     def restored(table: pa.Table, keys: Keys) -> KeyedSubWindow:
         """From a table that was saved. `keys` are those of its rows."""
         rows = from_table(table)
-        return KeyedSubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held)
+        return KeyedSubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held_until)
 
     @cached_property
     def timed(self) -> TimedRows:
         """The rows with their lives as they are now."""
         rows = self.table.select(range(self.table.column_names.index(id_names(1)[0])))
-        return TimedRows(rows, self.ids, self.start, self.end, self.held)
+        return TimedRows(rows, self.ids, self.start, self.end, self.held_until)
 
     @property
     def meets(self) -> Times:
-        return self.end if self.held is None else self.held
+        return self.end if self.held_until is None else self.held_until
 
     @property
     def meets_before(self) -> Times:
@@ -86,7 +86,7 @@ class KeyedSubWindow:
 
     def changed(self) -> Index:
         """The rows that were cut since the table was made."""
-        if self.end is self.end_saved and self.held is self.held_saved:
+        if self.end is self.end_saved and self.held_until is self.held_saved:
             return np.zeros(0, np.intp)
         return np.flatnonzero((self.end != self.end_saved) | (self.meets != self.meets_saved))
 
@@ -108,7 +108,7 @@ class KeyedSubWindow:
         return bool(self.keys.take(same).equals(self.keys.take(same + 1)).all())
 
     @cached_property
-    def noted(self) -> dict[str, Any]:
+    def memo(self) -> dict[str, Any]:
         """What is found out about the table, which never changes, and may be asked again."""
         return {}
 
@@ -158,15 +158,15 @@ class KeyedSubWindow:
         if self.end is self.end_before:
             self.end = self.end.copy()
         self.end[rows] = at
-        if self.held is not None:
-            self.release(rows, np.minimum(self.held[rows], at))
+        if self.held_until is not None:
+            self.release(rows, np.minimum(self.held_until[rows], at))
         self._forget_lives()
 
     def release(self, rows: Index, at: Times) -> None:
         """Hold these rows no longer than until then."""
-        if self.held is None or self.held is self.held_before:
-            self.held = self.meets.copy()
-        self.held[rows] = at
+        if self.held_until is None or self.held_until is self.held_before:
+            self.held_until = self.meets.copy()
+        self.held_until[rows] = at
         self._forget_lives()
 
     def _forget_lives(self) -> None:
@@ -175,7 +175,7 @@ class KeyedSubWindow:
 
     def settle(self) -> None:
         """The last cuts are history."""
-        self.end_before, self.held_before = self.end, self.held
+        self.end_before, self.held_before = self.end, self.held_until
 
     def alive(self, now: int) -> Index:
         """The rows that are still to meet others."""

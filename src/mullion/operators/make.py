@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from mullion.algebra.nodes import Node
 from mullion.operators import (  # noqa: F401
-    aggregated,
     anti_join,
     bounded_join,
     difference,
     distinct,
     join,
+    join_synopsis,
     join_view,
     offering,
+    probed,
     promising,
     result_window,
     stateless,

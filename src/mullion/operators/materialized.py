@@ -204,7 +204,7 @@ class MaterializedResult:
         if not parts.get("index"):
             return
         saved = parts["index"][0].to_pylist()[0]
-        self._index = LifetimeIndex.restore(self.directory, json.loads(saved["index"]), generations=1)
+        self._index = LifetimeIndex.restore(self.directory, json.loads(saved["index"]))
         waiting, gone = (pa.concat_tables(parts[name]) for name in ("waiting", "gone"))
         self._view = _View(self._index.snapshot(), waiting, gone, saved["now"])
         self._safe.append(self._view.index)
@@ -216,7 +216,7 @@ class MaterializedResult:
         interval = min(longest, max(1, longest // UPDATES, self.relation.slide or 0))
         calendar = Calendar(PARTITIONING, longest, interval, origin=self.relation.offset - 1)
         definition = Definition(schema, f"c{self._key}", calendar)
-        self._index = LifetimeIndex.create(self.directory, definition, generations=1)
+        self._index = LifetimeIndex.create(self.directory, definition)
         return _View(self._index.snapshot(), stored_schema(schema).empty_table(), ids, EVER_BEFORE)
 
     def _rows(self, fresh: TimedRows, schema: pa.Schema) -> pa.Table:

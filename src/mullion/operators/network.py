@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import (
     Aggregated,
-    Filter,
     Join,
     JoinView,
     Node,
     ResultWindow,
     Scan,
+    nodes,
 )
 from mullion.expressions.arrays import Ids, Times
 from mullion.expressions.vector import arrow_type
@@ -90,6 +90,9 @@ class Network:
         self.plans: dict[Node, Node] = {}
         """What is computed for each root: the same rows, from joins that are shared."""
         self.shapes: dict[Join, Join] = {}
+        self._asked: dict[Node, Node] = {}
+        """The node of a root that a node above a shared join stands for. That stays the same when the join becomes
+        another one with other queries, and so does the state."""
         self.working: dict[Node, Working] = {}
         self._listeners: dict[Node, list[OccupancyListener]] = {}
         self.counts: dict[str, int] = {}
@@ -110,9 +113,10 @@ class Network:
         """Work for these plans from now on."""
         self.roots = tuple(dict.fromkeys(roots))
         before, shaped = self.working, {shape: join for join, shape in self.shapes.items()}
+        stood_for = {self._asked.get(node, node): working for node, working in before.items()}
         shared = _as_they_are(self.roots) if self.expiry is Expiry.NEGATIVE_TUPLES else share_joins(self.roots)
-        self.plans, self.shapes = dict(shared.plans), dict(shared.shapes)
-        old: dict[Node, Working] = dict(before)
+        self.plans, self.shapes, self._asked = dict(shared.plans), dict(shared.shapes), dict(shared.asked)
+        old = stood_for | {node: stood_for[own] for node, own in self._asked.items() if own in stood_for}
         old |= {join: before[shaped[shape]] for join, shape in self.shapes.items() if shape in shaped}
         self._build({node: working.needed for node, working in old.items()}, old)
 
@@ -242,13 +246,15 @@ class Network:
 
     def held_for(self, root: Node) -> int:
         """How many rows are held for a plan; of what it shares with longer windows, the share of its own."""
-        held = 0.0
-        for node in in_order([self.plans[root]]):
-            held += self.working[node].operator.held
-            view = node.input if isinstance(node, Filter) else node
-            if isinstance(view, JoinView):
-                longest = sum(scan.window.range or 0 for scan, _ in view.input.time_windows() or ())
-                held -= self.working[view.input].operator.held * (1 - sum(view.ranges) / max(longest, 1))
+        plan = self.plans[root]
+        held = sum(float(self.working[node].operator.rows_held) for node in in_order([plan]))
+        for view in dict.fromkeys(views_in(plan)):
+            longest = sum(scan.window.range or 0 for scan, _ in view.input.time_windows() or ())
+            if longest:
+                held -= self.working[view.input].operator.rows_held * (1 - sum(view.ranges) / longest)
+        for node in nodes(plan):
+            if isinstance(node, Aggregated) and node.synopsis is not None:
+                held -= self.working[node.synopsis].operator.rows_held * (1 - node.probe.range / node.synopsis.longest)
         return int(held)
 
     def _widen(self, window: Scan | ResultWindow, fresh: TimedRows) -> None:
@@ -276,14 +282,15 @@ class Network:
 
     # State
 
-    def held(self) -> dict[str, int]:
+    def rows_held(self) -> dict[str, int]:
         """How many rows each operator holds, by the names of their nodes."""
-        return {self._name(node): working.operator.held for node, working in self.working.items()}
+        return {self._name(node): working.operator.rows_held for node, working in self.working.items()}
 
     def _name(self, node: Node) -> str:
-        """Shared joins go by their shape, whatever the length of their windows."""
+        """Shared joins go by their shape, whatever the length of their windows, and nodes above them by what they stand
+        for."""
         shape = self.shapes.get(node) if isinstance(node, Join) else None
-        return node.name if shape is None else f"shared-{shape.name}"
+        return self._asked.get(node, node).name if shape is None else f"shared-{shape.name}"
 
     def parts(self) -> dict[str, Parts]:
         """The state of everything, by the names of nodes."""
@@ -304,7 +311,8 @@ class Network:
         for table in parts.get("streams", {}).get("newest", ()):
             self.newest = table["newest"][0].as_py()
         refuse_own_rows(parts)
-        saved = {node: parts[name] for node in self.working if (name := self._name(node)) in parts}
+        names = {node: next((n for n in (self._name(node), node.name) if n in parts), "") for node in self.working}
+        saved = {node: parts[name] for node, name in names.items() if name}
         known = {node: own["#needed"][0]["column"].to_pylist() for node, own in saved.items()}
         self._build(known, {})
         for node, own in saved.items():
@@ -332,7 +340,7 @@ def _no_keys(scan: Scan) -> ClosedKeys:
 def _as_they_are(roots: Sequence[Node]) -> Shared:
     """Windows that announce their ends remember when, so joins over them are not made longer or shorter. They are told
     as a whole: to take back what was told of a row, one must know which part that was."""
-    return Shared({root: complete(root) for root in roots}, {})
+    return Shared({root: complete(root) for root in roots}, {}, {})
 
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:

@@ -114,7 +114,7 @@ def _see_keys(node: Join, stores: Sequence[RowStore], distinct: dict[tuple[str, 
     """How many different keys the windows hold that stand on streams."""
     for part, keys, store in zip(node.parts, node.keys, stores, strict=True):
         origin = part.traced(keys[0]) if len(keys) == 1 else None
-        if origin is not None and store.held:
+        if origin is not None and store.rows_held:
             name = origin[0].stream, render(origin[1])
             distinct[name] = max(distinct.get(name, 0.0), different(store))
 
@@ -137,6 +137,6 @@ def _overlaps(
 def different(store: RowStore) -> float:
     """Different keys of a store, judged by its largest sub-window, whose keys are in order."""
     codes = max((window.keys.codes for window in store.windows), key=len)
-    share = store.held / len(codes)
+    share = store.rows_held / len(codes)
     seen = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
     return seen * share if seen == len(codes) else float(seen)

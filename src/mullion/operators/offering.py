@@ -100,8 +100,8 @@ class OfferingOperator(Operator):
     # State
 
     @property
-    def held(self) -> int:
-        return sum(store.held for store in self.stores)
+    def rows_held(self) -> int:
+        return sum(store.rows_held for store in self.stores)
 
     def structures(self) -> dict[str, str]:
         return {str(i): store.kept_in for i, store in enumerate(self.stores)}

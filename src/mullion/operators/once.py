@@ -45,7 +45,7 @@ def answer_now(
             working.operator.table_changed(prepare(node.lookup, table(node.lookup.table)), EVER_BEFORE)
     once = _at_one_instant(relation, now)
     assert once.stop is not None
-    _begin_total(network, relation.root, once.stop)
+    _begin_total(network, network.plans[relation.root], once.stop)
     if begin_at(once.stop - 1, (working.operator for working in network.working.values())):
         events = {stream: _before(once.stop, own) for stream, own in events.items()}
     result = Result(once, relation.root.pattern, answer_schema(once), asked_once=True)

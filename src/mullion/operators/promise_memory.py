@@ -132,7 +132,7 @@ class PromiseMemory:
     def expire(self, now: int) -> None:
         for store in self.gone:
             store.expire(now)
-        if not any(store.held for store in self.gone):
+        if not any(store.rows_held for store in self.gone):
             self.halvings = 0
 
     def missed(self, i: int, fresh: KeyedSubWindow | None) -> int:
@@ -240,7 +240,7 @@ class PromiseMemory:
 
 
 def _meets(rows: TimedRows) -> Array:
-    return rows.end if rows.held is None else rows.held
+    return rows.end if rows.held_until is None else rows.held_until
 
 
 def _size(stores: Sequence[RowStore]) -> int:

@@ -36,18 +36,18 @@ def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
 
 def number_of(window: KeyedSubWindow) -> Codes:
     """The numbers of the rows of a sub-window."""
-    if "number" not in window.noted:
-        window.noted["number"] = numbers(window.table, NUMBER)
-    found: Codes = window.noted["number"]
+    if "number" not in window.memo:
+        window.memo["number"] = numbers(window.table, NUMBER)
+    found: Codes = window.memo["number"]
     return found
 
 
 def numbered_rows(window: KeyedSubWindow, wanted: Codes) -> tuple[Index, Index]:
     """The rows of a sub-window that have some numbers, in their order, and which of the numbers each has."""
-    if "by number" not in window.noted:
+    if "by number" not in window.memo:
         order = np.argsort(number_of(window))
-        window.noted["by number"] = order, number_of(window)[order]
-    order, known = window.noted["by number"]
+        window.memo["by number"] = order, number_of(window)[order]
+    order, known = window.memo["by number"]
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     which = np.flatnonzero(known[place] == wanted)
     rows = order[place[which]]

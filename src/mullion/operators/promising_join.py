@@ -276,8 +276,8 @@ class PromisingJoinOperator(Operator):
         return self.promises.tally
 
     @property
-    def held(self) -> int:
-        return len(self.promises.agenda) + sum(store.held for store in self.memory.gone)
+    def rows_held(self) -> int:
+        return len(self.promises.agenda) + sum(store.rows_held for store in self.memory.gone)
 
     def structures(self) -> dict[str, str]:
         return {"agenda": "entries by promise"}

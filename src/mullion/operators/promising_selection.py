@@ -183,8 +183,8 @@ class PromisingSelectionOperator(Operator):
         return self.promises.tally
 
     @property
-    def held(self) -> int:
-        return self.waiting.held + (0 if self.like is None else self.like.held)
+    def rows_held(self) -> int:
+        return self.waiting.rows_held + (0 if self.like is None else self.like.rows_held)
 
     def structures(self) -> dict[str, str]:
         counted = {} if self.like is None else {"values": self.like.kept_in}

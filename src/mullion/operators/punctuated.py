@@ -67,7 +67,7 @@ def purge(store: RowStore, keys: Keys, until: Times) -> None:
     order = np.argsort(keys.codes, kind="stable")
     until = until[order]
     sought = Partial(keys.take(order), False, np.full(len(order), EVER_BEFORE), until, {})
-    gone = np.zeros(store.held, np.bool_)
+    gone = np.zeros(store.rows_held, np.bool_)
     for pairs in probe(sought, store, before_cuts=False):
         gone[pairs.stored[pairs.end == store.meets()[pairs.stored]]] = True
     store.drop(gone)

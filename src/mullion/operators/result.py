@@ -29,7 +29,7 @@ from mullion.operators.emitter import Emitter
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows, in_time_order
 from mullion.operators.window_occupancy import Occupancy
-from mullion.planner.answer_schema import answer_schema, has_lives, has_sign
+from mullion.planner.answer_schema import answer_schema, came_after, has_lives, has_sign
 
 
 class Result:
@@ -71,8 +71,8 @@ class Result:
         """Whether it must know what comes into the windows (`widen`)."""
 
     @property
-    def held(self) -> int:
-        return 0 if self._store is None else self._store.held
+    def rows_held(self) -> int:
+        return 0 if self._store is None else self._store.rows_held
 
     def apply(self, delta: Delta) -> None:
         """What became known of the root."""
@@ -170,7 +170,7 @@ class Result:
         last = self._occupancy.last
         if newest is not None:
             last = max(last, int(clock.first(np.array([newest]))[0]))
-        if self._occupancy.endless:
+        if self._has_total:
             return last + after
         ends = clock.last(timed.end[timed.end < FOREVER])
         return max(last, int(clock.first(timed.start).max()), int(ends.max(initial=EVER_BEFORE)) + after)
@@ -182,14 +182,11 @@ class Result:
         seen = _visibility(timed, clock)
         if self._bound is not None:
             seen = seen._replace(last=np.minimum(seen.last, self._bound))
-        before, begin = low - 1, EVER_BEFORE
-        if relation.start is not None:
-            begin = clock.since(relation.start + (relation.longest or 0))
-        if self._bound is not None:
-            begin = max(begin, self._occupancy.first)
+        before, entered = low - 1, EVER_BEFORE if self._begin is None else clock.since(self._begin)
+        begin = entered if self._bound is None else max(entered, self._occupancy.first)
         if begin > EVER_BEFORE:
             low, before = max(low, begin), max(before, begin)
-            timed, seen = _from(begin, timed, seen)
+            timed, seen = _from(begin, timed, seen, entered)
         return [*self._answers(timed, seen, clock, low, high, before)] if low <= high else []
 
     def _at_changes(self, timed: TimedRows, now: int, *, ended: bool) -> list[pa.Table]:
@@ -224,7 +221,7 @@ class Result:
     @property
     def waiting(self) -> int:
         """How many rows wait to be emitted, until a window holds an event."""
-        return self.held if self._has_total and self._periodic is not None else 0
+        return self.rows_held if self._has_total and self._periodic is not None else 0
 
     def _table(self, timed: TimedRows, clock: Clock, emission: Emission) -> pa.Table:
         """The answer's columns."""
@@ -237,9 +234,9 @@ class Result:
         rows = timed.rows if is_whole else timed.rows.take(pa.array(row))
         arrays += [rows.column(i) for i in range(len(self.relation.names))]
         if has_lives(self.relation):
-            expires = timed.end[emission.row]
-            arrays.append(_times(timed.start[emission.row], known))
-            arrays.append(_times(expires, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
+            expires, shift = timed.end[emission.row], came_after(self.relation)
+            arrays.append(_times(timed.start[emission.row] + shift, known))
+            arrays.append(_times(expires + shift, (expires < FOREVER) & (self.pattern is not Pattern.STRICT)))
             if self._signed:
                 arrays.append(pa.array(emission.sign))
         return pa.table(arrays, names=self.schema.names).cast(self.schema)
@@ -249,10 +246,12 @@ class Result:
         clock = self._periodic
         if clock is None:
             return (timed.start if self._is_emitted_once else timed.end) > self._emitted_until
-        emitted = clock.due(self._emitted_until)
-        waits = clock.first(timed.start) > emitted
+        emitted, comes = clock.due(self._emitted_until), clock.first(timed.start)
+        if self._is_emitted_once:  # all that is there at the first instant comes then
+            comes = comes if self._begin is None else np.maximum(comes, clock.since(self._begin))
+            return comes > emitted
         leaves = clock.last(timed.end) + (0 if self.relation.output in ("rstream", "wstream") else 1)
-        return waits if self._is_emitted_once else waits | (leaves > emitted)
+        return (comes > emitted) | (leaves > emitted)
 
     @property
     def _is_emitted_once(self) -> bool:
@@ -297,10 +296,11 @@ def _visibility(timed: TimedRows, clock: Clock) -> Visibility:
     return Visibility(clock.first(timed.start), clock.last(timed.end), place)
 
 
-def _from(begin: int, timed: TimedRows, seen: Visibility) -> tuple[TimedRows, Visibility]:
-    """As it looks to a query whose first instant is `begin`: all that is there then has just come."""
+def _from(begin: int, timed: TimedRows, seen: Visibility, entered: int) -> tuple[TimedRows, Visibility]:
+    """As it looks to a query whose first instant is `begin`: all that is there then has just come. What came and went
+    before the query entered was never there."""
     is_there = seen.first <= seen.last
-    visible = np.flatnonzero(~is_there | (seen.last >= begin))
+    visible = np.flatnonzero(np.where(is_there, seen.last >= begin, seen.first > entered))
     first = np.where(is_there, np.maximum(seen.first, begin), seen.first)
     return timed.take(visible), seen._replace(first=first).take(visible)
 

@@ -52,7 +52,7 @@ class ResultWindowOperator(Operator):
         return {"window": "rows that wait for the slide"} if waits else {}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self._waiting)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
@@ -68,7 +68,7 @@ class ResultWindowOperator(Operator):
         order = living[np.lexsort((*rows.ids[living].T[::-1], rows.start[living]))]
         numbers = self._count + 1 + np.arange(len(order))
         self._count += len(order)
-        return replace(rows.take(order), ids=numbers[:, None], held=None)
+        return replace(rows.take(order), ids=numbers[:, None], held_until=None)
 
     def _timed(self, fresh: TimedRows) -> TimedRows:
         window = self._window

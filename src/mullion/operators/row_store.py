@@ -115,7 +115,7 @@ class RowStore(SubWindows, ABC):
                 window.cut(rows, np.minimum(window.end[rows], self.now))
                 window.settle()
         if gone.any():
-            self.keep(lambda rows: (rows.end if rows.held is None else rows.held) > self.now)
+            self.keep(lambda rows: (rows.end if rows.held_until is None else rows.held_until) > self.now)
 
     def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
@@ -183,7 +183,7 @@ class RowStore(SubWindows, ABC):
                 if not len(own):
                     continue
                 window.cut(numbers(own, "row"), numbers(own, "end"))
-                if window.held is not None:
+                if window.held_until is not None:
                     window.release(numbers(own, "row"), numbers(own, "held"))
             window.settle()
             self.windows.append(window)
@@ -322,7 +322,7 @@ class Hash(RowStore):
 
     def expire(self, now: int) -> None:
         self.now = now
-        self.keep(lambda rows: (rows.end if rows.held is None else rows.held) > now)
+        self.keep(lambda rows: (rows.end if rows.held_until is None else rows.held_until) > now)
 
 
 class ScannedList(RowStore):

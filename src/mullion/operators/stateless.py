@@ -77,7 +77,7 @@ class UnionOperator(Operator):
         for i, delta in enumerate(inputs):
             own = delta.fresh
             rows = own.rows.select(self.schema.names)
-            fresh.append(TimedRows(rows, self._ids(own.ids, i), own.start, own.end, own.held))
+            fresh.append(TimedRows(rows, self._ids(own.ids, i), own.start, own.end, own.held_until))
             retracted.append(Retractions(self._ids(delta.retracted.ids, i), delta.retracted.at))
             if delta.released is not None:
                 released.append(Retractions(self._ids(delta.released.ids, i), delta.released.at))

@@ -120,7 +120,8 @@ class StepOffers:
     @cached_property
     def at_most(self) -> int:
         """How many pairs new rows make at the most, whatever their keys."""
-        return sum(0 if own is None else len(own) * met.held for own, met in zip(self.fresh, self.met, strict=True))
+        both = zip(self.fresh, self.met, strict=True)
+        return sum(len(own) * met.rows_held for own, met in both if own is not None)
 
     @cached_property
     def with_equal_keys(self) -> int:
@@ -254,9 +255,9 @@ class StepOffers:
 
 def _oldest(window: KeyedSubWindow) -> int:
     """The least number of its rows."""
-    if "oldest" not in window.noted:
-        window.noted["oldest"] = int(number_of(window).min())
-    found: int = window.noted["oldest"]
+    if "oldest" not in window.memo:
+        window.memo["oldest"] = int(number_of(window).min())
+    found: int = window.memo["oldest"]
     return found
 
 
@@ -265,11 +266,11 @@ def _came_since(window: KeyedSubWindow, since: int) -> KeyedSubWindow | None:
     if since <= _oldest(window):
         return window
     name = f"since {since}"
-    if name not in window.noted:
+    if name not in window.memo:
         some = np.flatnonzero(number_of(window) >= since)
         timed = window.timed.with_rows(window.timed.rows.select([NUMBER]))
-        window.noted[name] = KeyedSubWindow.of(timed.take(some), window.keys.take(some)) if len(some) else None
-    found: KeyedSubWindow | None = window.noted[name]
+        window.memo[name] = KeyedSubWindow.of(timed.take(some), window.keys.take(some)) if len(some) else None
+    found: KeyedSubWindow | None = window.memo[name]
     return found
 
 

@@ -34,5 +34,5 @@ class SubWindows:
         return np.concatenate([window.meets_before if before_cuts else window.meets for window in self.windows])
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return sum(map(len, self.windows))

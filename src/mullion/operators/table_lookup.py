@@ -176,7 +176,7 @@ class RetroactiveOperator(TableLookupOperator):
         end[alive[lost]] = at
         self._cut(end)
         changed = TimedRows(
-            looked_up.rows, looked_up.ids, looked_up.start, end[len(end) - len(looked_up) :], looked_up.held
+            looked_up.rows, looked_up.ids, looked_up.start, end[len(end) - len(looked_up) :], looked_up.held_until
         )
         fresh = _copies(rows, own[new], self._ids(rows.ids[own[new]], numbers[new]), matches.take(pa.array(new)))
         return TimedRows.concat([changed, replace(fresh, start=np.full(len(fresh), at))])
@@ -201,8 +201,8 @@ class RetroactiveOperator(TableLookupOperator):
         return {"results": self.stored.kept_in}
 
     @property
-    def held(self) -> int:
-        return self.stored.held
+    def rows_held(self) -> int:
+        return self.stored.rows_held
 
     def parts(self) -> Parts:
         return {**self.stored.parts(), "version": [pa.table({"version": [self.version]})]}
@@ -215,12 +215,13 @@ class RetroactiveOperator(TableLookupOperator):
 
 def _copies(timed: TimedRows, own: Index, ids: Ids, rows: pa.Table) -> TimedRows:
     """What rows became, with the lives of these rows."""
-    return TimedRows(rows, ids, timed.start[own], timed.end[own], None if timed.held is None else timed.held[own])
+    held_until = None if timed.held_until is None else timed.held_until[own]
+    return TimedRows(rows, ids, timed.start[own], timed.end[own], held_until)
 
 
 def _remembered(timed: TimedRows) -> TimedRows:
     """Rows as they are kept: until they end, also when their windows hold them no more."""
-    held = timed.end if timed.held is None else timed.held
+    held = timed.end if timed.held_until is None else timed.held_until
     return TimedRows(timed.rows.append_column(UNTIL, pa.array(held)), timed.ids, timed.start, timed.end)
 
 

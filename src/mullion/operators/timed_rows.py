@@ -36,6 +36,7 @@ from mullion.operators.kernels.time_order import is_in_time_order
 from mullion.operators.missing import Missing
 
 if TYPE_CHECKING:
+    from mullion.operators.join_synopsis import StepAnswers
     from mullion.operators.step_offers import StepOffers
 
 
@@ -51,7 +52,7 @@ class TimedRows:
     ids: Ids
     start: Times
     end: Times
-    held: Times | None = None
+    held_until: Times | None = None
     """Until when its windows hold the row. INTERNAL windows let go of rows that stay in results (golab 3.3.2): in a
     join a row meets others while it is held, and aggregates are over what is held. None: until its end."""
 
@@ -60,12 +61,12 @@ class TimedRows:
 
     def with_rows(self, rows: pa.Table) -> TimedRows:
         """The same lives with other columns."""
-        return TimedRows(rows, self.ids, self.start, self.end, self.held)
+        return TimedRows(rows, self.ids, self.start, self.end, self.held_until)
 
     def take(self, index: Index | Mask) -> TimedRows:
         if index.dtype == np.bool_:
             index = np.flatnonzero(index)
-        held = None if self.held is None else self.held.take(index)
+        held = None if self.held_until is None else self.held_until.take(index)
         ids, start, end = self.ids.take(index, axis=0), self.start.take(index), self.end.take(index)
         return TimedRows(self.rows.take(pa.array(index)), ids, start, end, held)
 
@@ -73,7 +74,7 @@ class TimedRows:
         """The rows that are there at any time, until they end, whether windows hold them or not."""
         lasts = self.start < self.end
         rows = self if lasts.all() else self.take(lasts)
-        return rows if rows.held is None else replace(rows, held=None)
+        return rows if rows.held_until is None else replace(rows, held_until=None)
 
     def without_dictionaries(self) -> TimedRows:
         rows = decoded(self.rows)
@@ -85,7 +86,7 @@ class TimedRows:
         return Columns(len(self))
 
     @cached_property
-    def noted(self) -> dict[str, Any]:
+    def memo(self) -> dict[str, Any]:
         """The same for what is no expression."""
         return {}
 
@@ -99,13 +100,13 @@ class TimedRows:
         """Rows of several, which have the same columns."""
         if len(parts) == 1:
             return parts[0]
-        held = [part.end if part.held is None else part.held for part in parts]
+        held = [part.end if part.held_until is None else part.held_until for part in parts]
         return TimedRows(
             pa.concat_tables([part.rows for part in parts]).unify_dictionaries(),
             np.concatenate([part.ids for part in parts]),
             np.concatenate([part.start for part in parts]),
             np.concatenate([part.end for part in parts]),
-            None if all(part.held is None for part in parts) else np.concatenate(held),
+            None if all(part.held_until is None for part in parts) else np.concatenate(held),
         )
 
 
@@ -143,14 +144,16 @@ class Delta:
     """How much of the budget of a promising join was taken to make it, in the unit of that."""
     offers: StepOffers | None = None
     """What a step offers promising joins, where this is their input."""
+    probed: StepAnswers | None = None
+    """What a synopsis answers in a step, where this is the input of aggregates over a join."""
 
     def as_held(self) -> Delta:
         """As if INTERNAL windows were external: rows end when they are let go."""
         fresh = self.fresh
-        if fresh.held is not None:
-            fresh = TimedRows(fresh.rows, fresh.ids, fresh.start, fresh.held)
+        if fresh.held_until is not None:
+            fresh = TimedRows(fresh.rows, fresh.ids, fresh.start, fresh.held_until)
         retracted = self.retracted if self.released is None else Retractions.concat([self.retracted, self.released])
-        return Delta(fresh, retracted, self.now, missing=self.missing)
+        return Delta(fresh, retracted, self.now, missing=self.missing, probed=self.probed)
 
 
 def in_time_order(start: Times, ids: Ids) -> Index | None:

@@ -23,8 +23,8 @@ def id_names(width: int) -> list[str]:
 def as_table(rows: TimedRows) -> pa.Table:
     numbers = [*rows.ids.T, rows.start, rows.end]
     names = [*rows.rows.column_names, *id_names(rows.ids.shape[1]), START, END]
-    if rows.held is not None:
-        numbers.append(rows.held)
+    if rows.held_until is not None:
+        numbers.append(rows.held_until)
         names.append(HELD)
     return pa.Table.from_arrays([*rows.rows.columns, *map(pa.array, numbers)], names)
 

@@ -100,7 +100,7 @@ class TimeWindow(_Window):
         return {} if self.inside is None else {"window": self.inside.kept_in}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return 0 if self.inside is None else len(self.inside)
 
     def parts(self) -> Parts:
@@ -159,7 +159,7 @@ class RowWindow(_Window):
         return {"window": self.inside.kept_in, **waiting}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return len(self.inside) + len(self.waiting)
 
     def parts(self) -> Parts:
@@ -231,7 +231,7 @@ class PartitionedWindow(_Window):
         return {"window": "list of ids and partitions"}
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         return 0 if self.inside is None else len(self.inside)
 
     def parts(self) -> Parts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import is_aggregates
+from mullion.algebra.nodes import comes_at_instants, is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
 from mullion.algebra.window_aggregate import bounds_of, window_aggregate
@@ -44,6 +44,11 @@ def _bounds(relation: Relation) -> Type:
 def has_lives(relation: Relation) -> bool:
     """Whether answers say when their rows came and will leave: those of aggregates stand for an instant."""
     return relation.output == "wstream" or not is_aggregates(relation.root)
+
+
+def came_after(relation: Relation) -> int:
+    """How long after the start of their lives rows have come and leave, as answers say it."""
+    return 1 if comes_at_instants(relation.root) else 0
 
 
 def has_sign(relation: Relation) -> bool:

@@ -64,7 +64,12 @@ class ClusterCosts:
                 cluster.states |= dict.fromkeys(states)
                 before = states
         cluster.slots = {slot: WindowSet.of(windows) for slot, windows in slots.items()}
-        cluster.windows = WindowSet.of(dict.fromkeys(query.window for query in queries))
+        only = len(slots) == 1
+        cluster.windows = (
+            next(iter(cluster.slots.values()))
+            if only
+            else WindowSet.of(dict.fromkeys(query.window for query in queries))
+        )
         cells = self._cells_of(name, list(cluster.slots.items()))
         cluster.cells, cluster.all_cells = dict(zip(cluster.slots, cells, strict=True)), sum(cells)
         cluster.selected = sum(self._selected(name, slot, windows) for slot, windows in cluster.slots.items())

@@ -190,6 +190,11 @@ def key_set(query: SlicedAggregation) -> str:
 
 def _by_key_set(queries: Iterable[SlicedAggregation]) -> dict[str, list[SlicedAggregation]]:
     by_keys: dict[str, list[SlicedAggregation]] = {}
+    last: SlicedAggregation | None = None
+    own: list[SlicedAggregation] = []
     for query in queries:
-        by_keys.setdefault(key_set(query), []).append(query)
+        if last is None or query.keys != last.keys or query.lookups != last.lookups:
+            own = by_keys.setdefault(key_set(query), [])
+        own.append(query)
+        last = query
     return by_keys

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, isnan
+from operator import is_
 from typing import Any
 
 from mullion.expressions.typing import type_of
@@ -99,7 +100,8 @@ def as_whole_numbers(tree: Tree, types: Mapping[str, Type]) -> Tree:
     ('gt', (2,))
     """
     if isinstance(tree, Logic):
-        return Logic(tree.op, tuple(as_whole_numbers(part, types) for part in tree.parts))
+        parts = tuple([as_whole_numbers(part, types) for part in tree.parts])
+        return tree if all(map(is_, parts, tree.parts)) else Logic(tree.op, parts)
     if not isinstance(tree.expr, Cast) or tree.op not in WHOLE:
         return tree
     inner = tree.expr.arg
@@ -136,17 +138,15 @@ def compared_in(predicate: Expr) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(comparison.expr for comparison in comparisons(decompose(predicate))))
 
 
-def comparisons(tree: Tree) -> Iterable[Comparison]:
+def comparisons(tree: Tree) -> Sequence[Comparison]:
+    """All comparisons of a tree, from left to right."""
     if isinstance(tree, Comparison):
-        yield tree
-    else:
-        for part in tree.parts:
-            yield from comparisons(part)
+        return (tree,)
+    return [comparison for part in tree.parts for comparison in comparisons(part)]
 
 
-def conjuncts(tree: Tree) -> Iterable[Tree]:
+def conjuncts(tree: Tree) -> Sequence[Tree]:
+    """What must all hold where the tree does."""
     if isinstance(tree, Logic) and tree.op == "and":
-        for part in tree.parts:
-            yield from conjuncts(part)
-    else:
-        yield tree
+        return [conjunct for part in tree.parts for conjunct in conjuncts(part)]
+    return (tree,)

@@ -110,8 +110,10 @@ def choose(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Choice]:
     if all(plan.files for plan in plans):
         costs["direct"] = events * READ_EVENT + work
     way = _way(plans[0].options.way, costs, only_kernel=any(plan.only_kernel for plan in plans))
+    estimates = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
+    estimates += f" for all {len(plans):,} clusters" if len(plans) > 1 else ""
     return [
-        Choice(way, tuple(kernel.method for kernel in own), _reason(plan, s, way, costs, own, n))
+        Choice(way, tuple(kernel.method for kernel in own), _reason(plan, s, way, estimates, own, n))
         for plan, s, own, n in zip(plans, seen, kernels, slices, strict=True)
     ]
 
@@ -158,8 +160,8 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
         return Aggregation(FRAGMENTS, events * KERNEL_EVENT + partials * KERNEL_PARTIAL, "no predicates to tell apart")
     index = grouping.index
     k = fragments_of(grouping, seen)
-    alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else seen.alpha
-    beta = alpha if seen.beta is None else seen.beta
+    alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else min(seen.alpha, bits)
+    beta = alpha if seen.beta is None else min(seen.beta, bits)
     searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))
     shards = _cells(events, slices, k * groups_of(grouping, seen))
     shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * GIVEN)
@@ -212,16 +214,13 @@ def _cells(events: int, slices: int, kinds: int) -> float:
     return min(events, slices * kinds * -expm1(-in_slice / max(1, kinds)))
 
 
-def _reason(
-    plan: Plan, seen: Observed, way: str, costs: dict[str, float], kernels: list[Aggregation], slices: int
-) -> str:
-    estimates = ", ".join(f"{cost / 1e6:.3f} s {name}" for name, cost in costs.items() if cost < inf)
+def _reason(plan: Plan, seen: Observed, way: str, estimates: str, kernels: list[Aggregation], slices: int) -> str:
     why = "asked for" if plan.options.way != "auto" else f"estimated {estimates}"
     text = (
         f"{way}: {why}; {slices:,} slices or steps of "
         f"{plan.grid.step / 1e6:g} s, {seen.events:,} events over {seen.span / 1e6:g} s {seen.source}"
     )
-    if costs["native"] == inf and plan.options.way == "auto" and way != "native":
+    if "native" not in estimates and plan.options.way == "auto" and way != "native":
         text += (
             "; so many predicates would make Spark's generated code too large"
             if not plan.only_kernel

@@ -60,8 +60,8 @@ class OperatorPlans:
 
     @cached_property
     def shared(self) -> Counter[Node]:
-        """How many queries need a node."""
-        return Counter(node for chosen in self.chosen for node in dict.fromkeys(_shareable(chosen.root)))
+        """How many queries need what a node is computed by (`_computed_by`)."""
+        return Counter(node for chosen in self.chosen for node in dict.fromkeys(_computing(chosen.root)))
 
     def sources(self, root: Node) -> dict[str, list[str]]:
         """Which numbers the cost of a plan stands on, by whether they were observed."""
@@ -134,23 +134,24 @@ class ExplainedOperators(Explained):
             yield f"  rejected, since it costs {cost:,.0f} instead of {chosen.cost:,.0f}{more}:"
             yield from (f"    {line}" for line in self._tree(root, number=False))
 
-    def _tree(self, node: Node, *, number: bool = True, above: int = 1) -> Iterator[str]:
-        """What several queries share is written with the first of them, and has a number. `above`: how many queries
-        share what stands above the node."""
-        label = f"{node.pattern.label} ── "
-        queries = self.plans.shared[node] if number else 0
-        if node in self.numbers and number:
-            yield f"{label}#{self.numbers[node]} {node.explained}, as above"
+    def _tree(self, node: Node, by: Node | None = None, *, number: bool = True, above: int = 1) -> Iterator[str]:
+        """What several queries share is written with the first of them, and has a number. `by`: what computes the node,
+        if not itself. `above`: how many queries share what stands above the node."""
+        label, by = f"{node.pattern.label} ── ", by or node
+        queries = self.plans.shared[by] if number else 0
+        if by in self.numbers and number:
+            yield f"{label}#{self.numbers[by]} {node.explained}, as above"
             return
         text = node.explained + self._details(node)
         if queries > above:
-            self.numbers[node] = len(self.numbers) + 1
-            text = f"#{self.numbers[node]} {text}  shared by {queries} queries"
+            self.numbers[by] = len(self.numbers) + 1
+            text = f"#{self.numbers[by]} {text}  shared by {queries} queries"
         yield label + text
         margin = " " * len(label)
         for i, below in enumerate(node.inputs):
             last = i == len(node.inputs) - 1
-            first, *rest = self._tree(below, number=number, above=max(above, queries))
+            computing = _computed_by(node, below)
+            first, *rest = self._tree(below, computing, number=number, above=max(above, queries))
             yield f"{margin}{'└─' if last else '├─'} {first}"
             yield from (f"{margin}{'  ' if last else '│ '} {line}" for line in rest)
 
@@ -187,7 +188,7 @@ class ExplainedOperators(Explained):
             "rejected": [{"cost": round(cost, 3), **self._node(root)} for root, cost in chosen.rejected],
         }
 
-    def _node(self, node: Node) -> dict[str, Any]:
+    def _node(self, node: Node, by: Node | None = None) -> dict[str, Any]:
         order = self.plans.probing_order(node)
         return {
             "operator": node.kind_name(),
@@ -195,9 +196,9 @@ class ExplainedOperators(Explained):
             "pattern": node.pattern.label,
             "state": self.plans.state_of(node),
             "negative_tuples": self.plans.hears_negatives(node),
-            "shared_by": self.plans.shared.get(node, 0),
+            "shared_by": self.plans.shared.get(by or node, 0),
             **({"probing_order": order} if order else {}),
-            "inputs": [self._node(below) for below in node.inputs],
+            "inputs": [self._node(below, _computed_by(node, below)) for below in node.inputs],
         }
 
     def box(self) -> Box:
@@ -205,17 +206,28 @@ class ExplainedOperators(Explained):
         head = (f"query {self.relation.name}", _output_text(self.relation), *why)
         return Box(head, children=(self._box(self.chosen.root),))
 
-    def _box(self, node: Node) -> Box:
+    def _box(self, node: Node, by: Node | None = None) -> Box:
         structure = tuple(f"{what}: {how}" for what, how in self.plans.state_of(node).items())
-        queries = self.plans.shared[node]
+        queries = self.plans.shared[by or node]
         shared = (f"shared by {queries} queries",) if queries > 1 else ()
-        return Box((node.explained, *structure, *shared), node.pattern.label, tuple(map(self._box, node.inputs)))
+        below = tuple(self._box(below, _computed_by(node, below)) for below in node.inputs)
+        return Box((node.explained, *structure, *shared), node.pattern.label, below)
 
 
-def _shareable(root: Node) -> Iterator[Node]:
-    """The nodes of a plan, without joins that keep rows of their own within MEMORY."""
-    own = {node.input for node in nodes(root) if isinstance(node, Promising) and node.memory is not None}
-    return (node for node in nodes(root) if node not in own)
+def _computing(root: Node) -> Iterator[Node]:
+    """What computes the nodes of a plan."""
+    yield root
+    for node in nodes(root):
+        yield from (_computed_by(node, below) for below in node.inputs)
+
+
+def _computed_by(node: Node, below: Node) -> Node:
+    """What computes an input of a node. A promising join has an operator of its own for the join, which those of its
+    shape share, and exact joins do not (decision 49)."""
+    if isinstance(node, Promising) and isinstance(below, Join):
+        (offering,) = node.operator_inputs
+        return offering
+    return below
 
 
 def _output_text(relation: Relation) -> str:

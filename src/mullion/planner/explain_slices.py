@@ -17,7 +17,7 @@ from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices,
 from mullion.planner.drawing import Box
 from mullion.planner.explained import MOST_SHOWN, Explained, branched
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.schedules.explained import schedule_facts, schedule_lines
+from mullion.planner.schedules.explained import covered_exactly, covered_lines, schedule_facts, schedule_lines
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import first_edges, paned_slices, slices_of
 from mullion.planner.synopses import shared_synopses
@@ -56,7 +56,8 @@ class ExplainedSlices(Explained):
         for grouping in plan.groupings:
             lines.append(f"  {_grouping_text(grouping)}")
             shared = zip(grouping.states, shared_synopses(plan, grouping), strict=True)
-            lines += branched("    ", [f"{state.name}  {synopsis.text}" for state, synopsis in shared])
+            told = [f"{state.name}  {synopsis.text}" for state, synopsis in shared]
+            lines += branched("    ", told + covered_lines(plan, grouping))
         lines += schedule_lines(plan)
         rate = self._rate_to_share()
         if rate is not None:
@@ -174,6 +175,9 @@ def _grouping_facts(plan: Plan, grouping: Grouping) -> dict[str, Any]:
             {"name": state.name, "synopsis": synopsis.synopsis, "rules": list(synopsis.rules), "text": synopsis.text}
             for state, synopsis in zip(grouping.states, shared, strict=True)
         ],
+        "combined_from": {
+            own.query.name: [candidate.name for candidate in own.candidates] for own in covered_exactly(plan, grouping)
+        },
         "checked": [render(check) for check in grouping.checks],
     }
 

@@ -18,7 +18,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,8 +89,7 @@ class Attribute:
         return answer
 
 
-@dataclass(frozen=True)
-class Factor:
+class Factor(NamedTuple):
     """A part of a predicate that reads certain attributes; the predicate holds where all its factors do."""
 
     attributes: tuple[int, ...]
@@ -103,12 +104,13 @@ class PredicateIndex:
 
     def _take(self, trees: list[Tree]) -> None:
         constants: dict[Expr, set[Any]] = {}
-        for tree in trees:
-            for comparison in comparisons(tree):
+        parts = [[(part, comparisons(part)) for part in conjuncts(tree)] for tree in trees]
+        for _, compared in chain.from_iterable(parts):
+            for comparison in compared:
                 constants.setdefault(comparison.expr, set()).update(comparison.constants)
         self.attributes = [Attribute(expr, tuple(sorted(values))) for expr, values in constants.items()]
         self._numbers = {attribute.expr: i for i, attribute in enumerate(self.attributes)}
-        self.factors = [self._factors(tree) for tree in trees]
+        self.factors = [self._factors(own) for own in parts]
         self.trees = trees
         self._length = len(trees)
 
@@ -128,15 +130,16 @@ class PredicateIndex:
             made[-1]._take(self.trees[low : low + BLOCK])
         return made
 
-    def _factors(self, tree: Tree) -> list[Factor]:
+    def _factors(self, parts: Sequence[tuple[Tree, Sequence[Comparison]]]) -> list[Factor]:
         """The conjuncts, those over the same attributes together."""
+        numbers = self._numbers
         by_attributes: dict[tuple[int, ...], list[Tree]] = {}
-        for part in conjuncts(tree):
-            read = tuple(sorted({self._numbers[c.expr] for c in comparisons(part)}))
+        for part, compared in parts:
+            only = len(compared) == 1
+            read = (numbers[compared[0].expr],) if only else tuple(sorted({numbers[c.expr] for c in compared}))
             by_attributes.setdefault(read, []).append(part)
         return [
-            Factor(read, parts[0] if len(parts) == 1 else Logic("and", tuple(parts)))
-            for read, parts in by_attributes.items()
+            Factor(read, own[0] if len(own) == 1 else Logic("and", tuple(own))) for read, own in by_attributes.items()
         ]
 
     def truth(self, tree: Tree, regions: dict[int, npt.NDArray[Any]]) -> Truth:
@@ -145,19 +148,19 @@ class PredicateIndex:
         attributes = {expr: self.attributes[at] for expr, at in by_expr.items()}
         return truth_of(tree, attributes, {expr: regions[at] for expr, at in by_expr.items()})
 
-    def _alone(self, low: int, high: int) -> dict[int, Bytes]:
-        """For each attribute that stands alone in a factor, predicate x region: 1 where no such factor fails."""
-        tables: dict[int, Bytes] = {}
-        for at in self._standing_alone:
-            tables[at] = np.ones((high - low, self.attributes[at].regions), np.uint8)
-        for number, factors in enumerate(self.factors[low:high]):
-            for factor in factors:
-                if len(factor.attributes) == 1:
-                    (at,) = factor.attributes
-                    attribute = self.attributes[at]
-                    if not _fill(tables[at][number], factor.tree, attribute):
-                        tables[at][number] = self.truth(factor.tree, {at: np.arange(attribute.regions)}) == TRUE
-        return tables
+    def _alone(self, attributes: Sequence[int], conditions: Sequence[Sequence[Factor]]) -> list[Bytes]:
+        """For each of these attributes, condition x region: 1 where no factor that reads it alone fails."""
+        tables = {at: np.ones((len(conditions), self.attributes[at].regions), np.uint8) for at in attributes}
+        for number, factors in enumerate(conditions):
+            for read, tree in factors:
+                if len(read) == 1 and read[0] in tables:
+                    own, attribute = tables[read[0]][number], self.attributes[read[0]]
+                    held = _held(tree, attribute)
+                    if held is None:
+                        own[:] = self.truth(tree, {read[0]: np.arange(attribute.regions)}) == TRUE
+                    else:
+                        own[: held[0]] = own[held[1] :] = 0
+        return list(tables.values())
 
     @cached_property
     def _standing_alone(self) -> list[int]:
@@ -167,7 +170,9 @@ class PredicateIndex:
     @cached_property
     def tables(self) -> list[tuple[tuple[int, ...], Bytes]]:
         """For each attribute that stands alone in a factor, region x predicate: 1 where no such factor fails."""
-        return [((at,), np.ascontiguousarray(table.T)) for at, table in self._alone(0, len(self)).items()]
+        alone = self._standing_alone
+        tables = self._alone(alone, self.factors)
+        return [((at,), np.ascontiguousarray(table.T)) for at, table in zip(alone, tables, strict=True)]
 
     @cached_property
     def axes(self) -> list[Axis]:
@@ -178,13 +183,31 @@ class PredicateIndex:
         parts = [[at] for at in alone]
         if len(read) > FEW_PAIRS or any(len(own) > 2 for own in read):
             parts = small_together([(at, self.attributes[at].regions) for at in alone])
-        runs: list[list[Runs]] = [[] for _ in parts]
-        for low in range(0, len(self), BLOCK):
-            tables = self._alone(low, min(low + BLOCK, len(self)))
-            for own, part in zip(runs, parts, strict=True):
-                own.append(Runs.of(_product([tables[at] for at in part])))
         regions = [tuple(self.attributes[at].regions for at in part) for part in parts]
-        return [Axis(tuple(part), of, Runs.together(own)) for part, of, own in zip(parts, regions, runs, strict=True)]
+        return [Axis(tuple(part), of, self._runs(part, prod(of))) for part, of in zip(parts, regions, strict=True)]
+
+    def _runs(self, part: Sequence[int], regions: int) -> Runs:
+        """Where predicates hold on an axis. Conditions that many of them have are looked at once."""
+        conditions: dict[tuple[int, ...], list[Factor]] = {}
+        keys = []
+        for factors in self.factors:
+            own = [factor for factor in factors if len(factor.attributes) == 1 and factor.attributes[0] in part]
+            keys.append(tuple([id(factor.tree) for factor in own]))
+            conditions.setdefault(keys[-1], own)
+        held: list[tuple[int, int]] = []
+        plain: list[tuple[int, ...]] = []
+        others: list[tuple[int, ...]] = []
+        for key, own in conditions.items():
+            run = (0, regions) if not own else _held(own[0].tree, self.attributes[part[0]]) if len(part) == 1 else None
+            if run is None:
+                others.append(key)
+            else:
+                plain.append(key)
+                held.append(run)
+        blocks = ([conditions[key] for key in others[low : low + BLOCK]] for low in range(0, len(others), BLOCK))
+        runs = [Runs.of_single(held), *(Runs.of(_product(self._alone(part, block))) for block in blocks)]
+        numbers = {key: number for number, key in enumerate([*plain, *others])}
+        return Runs.together(runs).take(np.array([numbers[key] for key in keys], np.intp))
 
     def for_rows(self) -> PredicateIndex:
         """What dense rows need of it: axes, tables, the factors that have none, and the predicates themselves."""
@@ -232,24 +255,27 @@ def truth_of(tree: Tree, attributes: Mapping[Expr, Attribute], regions: Mapping[
     return answer
 
 
-def _fill(row: Bytes, tree: Tree, attribute: Attribute) -> bool:
-    """Write out where a comparison with one constant holds, if the tree is one: most are, and this is quick."""
-    if not isinstance(tree, Comparison) or len(tree.constants) != 1:
-        return False
+def _held(tree: Tree, attribute: Attribute) -> tuple[int, int] | None:
+    """The first region in which a comparison with one constant holds, and the one after the last: most have one run,
+    and this is quick. None for others."""
+    if isinstance(tree, Logic):
+        parts = [_held(part, attribute) for part in tree.parts] if tree.op == "and" else []
+        known = [part for part in parts if part is not None]
+        if not known or len(known) < len(parts):
+            return None
+        return max(low for low, _ in known), min(high for _, high in known)
+    if len(tree.constants) != 1:
+        return None
     equal = 2 * bisect_left(attribute.constants, tree.constants[0]) + 1
     match tree.op:
         case "lt":
-            row[equal:] = 0
+            return 0, equal
         case "le":
-            row[equal + 1 :] = 0
+            return 0, equal + 1
         case "gt":
-            row[: equal + 1] = 0
+            return equal + 1, attribute.unknown
         case "ge":
-            row[:equal] = 0
+            return equal, attribute.unknown
         case "eq":
-            row[:equal] = 0
-            row[equal + 1 :] = 0
-        case _:
-            return False
-    row[attribute.unknown] = 0
-    return True
+            return equal, equal + 1
+    return None

@@ -26,14 +26,18 @@ from mullion.aggregates.count import Count
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream
+from mullion.expressions.arrays import Times
+from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.lazy import cached_property
 from mullion.options import DEFAULTS, Options, Slicing
+from mullion.planner.comparisons import Tree
+from mullion.planner.covers import Covers
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.slices import Grid, Progressions, is_hopping
+from mullion.planner.slices import Grid, Progressions, is_hopping, window_table
 
 T = TypeVar("T")
 
@@ -169,6 +173,16 @@ class Grouping:
         return PredicateIndex(self.predicates, self.types)
 
     @cached_property
+    def covers(self) -> Covers:
+        """Which slots are made of others that have windows at the same instants. One with a tag shares nothing."""
+        trees: Sequence[Tree | None] = [*self.index.trees, *[None] * (len(self.slots) - len(self.bits))]
+        instants: dict[tuple[int, int], set[int]] = {}
+        for query, slot in zip(self.queries, self.slot_of.tolist(), strict=True):
+            instants.setdefault((query.window.slide, query.window.offset), set()).add(slot)
+        together = set().union(*(slots for slots in instants.values() if len(slots) > 1))
+        return Covers({i: trees[i] for i in sorted(together) if not self.slots[i].tag})
+
+    @cached_property
     def slot_of(self) -> npt.NDArray[np.intp]:
         """For each query, the number of its slot."""
         numbers = {slot: i for i, slot in enumerate(self.slots)}
@@ -179,7 +193,7 @@ class Grouping:
         """The edges of each slot."""
         return Progressions.of(self._windows)
 
-    @property
+    @cached_property
     def _windows(self) -> list[dict[Period, None]]:
         """The different windows of each slot."""
         windows: dict[PredicateSlot, dict[Period, None]] = {slot: {} for slot in self.slots}
@@ -187,6 +201,21 @@ class Grouping:
             for slot in slots_of(query):
                 windows[slot][query.window] = None
         return list(windows.values())
+
+    @cached_property
+    def bounded(self) -> tuple[SlicedAggregation, ...]:
+        """Queries that begin or end at a time, or are answered at instants that are chosen for them."""
+        return tuple(filter(_is_bounded, self.queries))
+
+    @cached_property
+    def is_endless(self) -> bool:
+        """Whether some query's windows have no start, so that they need all there ever was."""
+        return any(query.window.range == EVERYTHING or query.frame.is_endless for query in self.queries)
+
+    @cached_property
+    def unbounded_windows(self) -> Times:
+        """The windows of all other queries, each once."""
+        return window_table(tuple(dict.fromkeys(q.window for q in self.queries if not _is_bounded(q))))
 
     @cached_property
     def hopping(self) -> tuple[tuple[Period, ...], ...]:
@@ -224,6 +253,10 @@ class Grouping:
         index = self.index.for_rows() if method == ROWS and not self.keys else self.index
         slim.__dict__.update(index=index, progressions=self.progressions, hopping=self.hopping)
         return slim
+
+
+def _is_bounded(query: SlicedAggregation) -> bool:
+    return (query.start, query.after, query.stop, query.at_most) != (None, None, None, None)
 
 
 def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Sequence[Expr] = ()) -> str:

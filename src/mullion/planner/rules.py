@@ -69,10 +69,12 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
     served = 0
     for grouping in plan.groupings:
         by_values: dict[tuple[tuple[Expr, Type], ...], list[SlicedAggregation]] = {}
-        for query in grouping.queries:
-            wanted = [a.values for a in query.template.aggregates if a.values]
-            served += len(wanted)
-            for values in _distinct(wanted):
+        numbers, templates = grouping.templates
+        wanted = [[a.values for a in template.aggregates if a.values] for template in templates]
+        counted = list(zip(grouping.queries, numbers.tolist(), strict=True)) if any(wanted) else ()
+        for query, number in counted:
+            served += len(wanted[number])
+            for values in _distinct(wanted[number]):
                 by_values.setdefault(values, []).append(query)
         for values, queries in by_values.items():
             keys, types = (*grouping.keys, *(e for e, _ in values)), (*grouping.key_types, *(t for _, t in values))
@@ -182,8 +184,12 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 
 
 def _chosen(plan: Plan, choice: Choice) -> Plan:
+    """With the reason in the place of the one before, if there was a choice before."""
     plan = replace(plan, way=choice.way, methods=choice.methods)
-    return _because(plan, choose_way.__name__, choice.text)
+    reason = Reason(choose_way.__name__, choice.text)
+    if not any(before.rule == reason.rule for before in plan.reasons):
+        return replace(plan, reasons=(*plan.reasons, reason))
+    return replace(plan, reasons=tuple(reason if r.rule == reason.rule else r for r in plan.reasons))
 
 
 def _keep_order(plan: Plan, seen: Observed) -> Plan:
@@ -204,17 +210,18 @@ def choose_synopses(plan: Plan, seen: Observed) -> Plan:
     return _because(plan, "choose_synopses", synopses_text(plan))
 
 
-RULES: tuple[Callable[[Plan, Observed], Plan], ...] = (
-    choose_slices,
-    group_by_key_sets,
-    count_values,
-    share_predicates,
-    share_states,
-    count_bad_values,
-    compose_slices,
-    choose_way,
-    choose_synopses,
-)
+Rule = Callable[[Plan, Observed], Plan]
+SHARING: tuple[Rule, ...] = (group_by_key_sets, count_values, share_predicates, share_states, count_bad_values)
+"""What says what the queries of each key set need."""
+RULES: tuple[Rule, ...] = (choose_slices, *SHARING, compose_slices, choose_way, choose_synopses)
+
+
+def groupings_of(stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Grouping, ...]:
+    """What the queries need, without a plan to compute it."""
+    plan = Plan(stream, tuple(queries))
+    for rule in SHARING:
+        plan = rule(plan, NOTHING_SEEN)
+    return plan.groupings
 
 
 def make_plan(
@@ -238,9 +245,8 @@ def make_plan(
 
 def reconsider(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Plan]:
     """The same plans with one way for all chosen anew, from what the last batch held."""
-    before = [replace(p, reasons=tuple(r for r in p.reasons if r.rule != choose_way.__name__)) for p in plans]
-    choices = choose(before, seen) if before else []
-    return [_chosen(plan, choice) for plan, choice in zip(before, choices, strict=True)]
+    choices = choose(plans, seen) if plans else []
+    return [_chosen(plan, choice) for plan, choice in zip(plans, choices, strict=True)]
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

@@ -42,6 +42,17 @@ class Runs(NamedTuple):
         return Runs(np.searchsorted(predicate[::2], np.arange(len(table) + 1)), edge[::2], edge[1::2])
 
     @staticmethod
+    def of_single(held: Sequence[tuple[int, int]]) -> Runs:
+        """Of predicates that hold in one run each, or nowhere.
+
+        >>> [part.tolist() for part in Runs.of_single([(1, 3), (4, 4), (0, 2)])]
+        [[0, 1, 1, 2], [1, 0], [3, 2]]
+        """
+        low, high = np.array(held, np.intp).reshape(-1, 2).T
+        some = low < high
+        return Runs(np.concatenate([[0], np.cumsum(some)]), low[some], high[some])
+
+    @staticmethod
     def together(parts: Sequence[Runs]) -> Runs:
         """Those of more predicates."""
         offsets = np.cumsum([0, *(len(part.low) for part in parts)])
@@ -62,6 +73,17 @@ class Runs(NamedTuple):
         at = np.arange(len(self.low)) + np.repeat(first[own] - self.first[:-1], of_own)
         low[at], high[at] = self.low, self.high
         return Runs(first, low, high)
+
+    def take(self, predicates: Index) -> Runs:
+        """Those of some predicates, one after the other.
+
+        >>> [part.tolist() for part in Runs(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2])).take([1, 0])]
+        [[0, 1, 3], [1, 0, 3], [2, 2, 4]]
+        """
+        numbers = np.diff(self.first)[predicates]
+        first = np.concatenate([[0], np.cumsum(numbers)])
+        at = np.arange(first[-1]) + np.repeat(self.first[predicates] - first[:-1], numbers)
+        return Runs(first, self.low[at], self.high[at])
 
     @property
     def predicate(self) -> Index:
@@ -84,6 +106,17 @@ class Runs(NamedTuple):
         ends = np.append(begins[1:], np.ones(min(1, len(low)), np.bool_))
         first = np.searchsorted(predicate[begins], np.arange(len(self.first)))
         return Runs(first, low[begins], high[ends])
+
+    def table(self, regions: int) -> Mask:
+        """Membership of all predicates, region x predicate.
+
+        >>> Runs.of(np.array([[1, 0, 1], [0, 0, 0]], np.uint8)).table(3).astype(int).tolist()
+        [[1, 0], [0, 0], [1, 0]]
+        """
+        steps, predicate = np.zeros((regions + 1, len(self.first) - 1), np.int8), self.predicate
+        steps[self.low, predicate] += 1
+        steps[self.high, predicate] -= 1
+        return np.cumsum(steps[:-1], axis=0, dtype=np.int8).view(np.bool_)
 
     def are_whole(self, regions: int) -> Mask:
         """Which predicates hold everywhere."""

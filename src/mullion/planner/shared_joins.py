@@ -13,13 +13,15 @@ Only joins of [RANGE r] windows over streams take part: their ends are known fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mullion.algebra.column_names import conjunction, conjuncts, outside
-from mullion.algebra.nodes import Filter, Join, JoinView, Node, Scan
+from mullion.algebra.nodes import Aggregated, Filter, Join, JoinView, Node, Scan, nodes
+from mullion.algebra.nodes.join_synopsis import JoinSynopsis
 from mullion.expressions.evaluate import is_fallible
 from mullion.language.query import Call, Expr, Window
+from mullion.planner.join_synopses import OverJoin, is_probed, join_synopses
 
 MOST_ALTERNATIVES = 1000
 """More different predicates on an input than these are not looked at before the join."""
@@ -31,10 +33,13 @@ class Shared:
 
     - `plans`: for each plan, what to compute instead; the rows are the same.
     - `shapes`: for each join that may be shared, its shape: the same join over everything that ever came.
+    - `asked`: for each node above such a join, what it stands for, whatever the others share: the node of a plan, or
+      the shape of a synopsis.
     """
 
     plans: Mapping[Node, Node]
     shapes: Mapping[Join, Join]
+    asked: Mapping[Node, Node]
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,11 @@ def share_joins(roots: Iterable[Node]) -> Shared:
         groups.setdefault(member.shape, []).append(member)
     wide = {shape: _widest(members) for shape, members in groups.items()}
     views: dict[Node, Node] = {join: _view(member, wide[member.shape]) for join, member in by_join.items()}
-    plans = {root: _replaced(root, views) for root in roots}
-    return Shared(plans, {join: shape for shape, join in wide.items()})
+    over = dict.fromkeys(node for root in roots for node in _probed(root) if node.input in by_join)
+    synopses = join_synopses(_over_join(node, by_join, wide, views) for node in over)
+    asked: dict[Node, Node] = dict(synopses.shapes)
+    plans = {root: _replaced(root, views, synopses.of, asked) for root in roots}
+    return Shared(plans, {join: shape for shape, join in wide.items()}, asked)
 
 
 def _collect(node: Node, members: dict[Join, _Member]) -> None:
@@ -142,8 +150,32 @@ def _view(member: _Member, wide: Join) -> Node:
     return Filter(view, conjunction(asked)) if asked else view
 
 
-def _replaced(node: Node, views: Mapping[Node, Node]) -> Node:
+def _probed(root: Node) -> Iterator[Aggregated]:
+    """The aggregates of a plan that a synopsis can answer."""
+    return (node for node in nodes(root) if isinstance(node, Aggregated) and is_probed(node))
+
+
+def _over_join(
+    node: Aggregated, members: Mapping[Join, _Member], wide: Mapping[Join, Join], views: Mapping[Node, Node]
+) -> OverJoin:
+    assert isinstance(node.input, Join)
+    member, view = members[node.input], views[node.input]
+    parts = zip(member.shape.parts, member.predicates, strict=True)
+    kept = tuple(Filter(part, conjunction(predicates)) if predicates else part for part, predicates in parts)
+    own, shared = replace(member.shape, parts=kept, residual=member.residual), wide[member.shape]
+    source = replace(view, input=shared) if isinstance(view, Filter) else shared
+    return OverJoin(node, own, source, member.ranges)
+
+
+def _replaced(
+    node: Node, views: Mapping[Node, Node], synopses: Mapping[Aggregated, JoinSynopsis], asked: dict[Node, Node]
+) -> Node:
     view = views.get(node)
-    if node.is_part:
-        return node
-    return view if view is not None else node.with_inputs(tuple(_replaced(below, views) for below in node.inputs))
+    if node.is_part or view is not None:
+        return node if view is None else view
+    made = node.with_inputs(tuple(_replaced(below, views, synopses, asked) for below in node.inputs))
+    if isinstance(node, Aggregated) and isinstance(made, Aggregated) and node in synopses:
+        made = replace(made, synopsis=synopses[node])
+    if made is not node:
+        asked.setdefault(made, node)
+    return made

@@ -28,6 +28,7 @@ from mullion.expressions.arrays import Codes
 from mullion.instants import EVERYTHING
 from mullion.language.query import Expr, Period
 from mullion.lazy import cached_property
+from mullion.planner.slices import window_table
 from mullion.plural import plural
 
 Floats = npt.NDArray[np.float64]
@@ -123,7 +124,10 @@ class Sampled:
         width = self.truths.shape[1]
         if not len(starts):
             return np.zeros((1, width)), np.zeros((1, width))
-        counts = np.add.reduceat(self.truths[order], starts, axis=0, dtype=np.int64)
+        if len(starts) == 1:
+            counts = self._selected[None, :]
+        else:
+            counts = np.add.reduceat(self.truths[order], starts, axis=0, dtype=np.int64)
         class_of = np.log2(np.maximum(1, np.arange(len(self.truths) + 1)), dtype=np.float64) * CLASSES_A_DOUBLING
         at = class_of.astype(np.int64)[counts] * width + np.arange(width)
         size = (int(class_of[-1]) + 1) * width
@@ -133,9 +137,15 @@ class Sampled:
         return sums / np.maximum(1.0, numbers), numbers
 
     @cached_property
+    def _selected(self) -> npt.NDArray[np.int64]:
+        """How many events satisfy each predicate."""
+        counted: npt.NDArray[np.int64] = self.truths.view(np.uint8).sum(axis=0, dtype=np.uint32).astype(np.int64)
+        return counted
+
+    @cached_property
     def selectivities(self) -> Mapping[Expr, float]:
         """The share of events that satisfies each predicate."""
-        means = self.truths.mean(axis=0).tolist() if len(self.truths) else ()
+        means = (self._selected / len(self.truths)).tolist() if len(self.truths) else ()
         return {predicate: means[at] for predicate, at in self.columns.items()} if means else {}
 
     def cells(self, columns: Sequence[int], slices: Floats, events: Floats, of: int, most_groups: int) -> Floats:
@@ -170,7 +180,8 @@ class Sampled:
         return np.unique(codes, return_counts=True)[1]
 
     def truths_of(self, predicates: Sequence[Expr]) -> Truths:
-        return self.truths[:, [self.columns[predicate] for predicate in predicates]]
+        at = [self.columns[predicate] for predicate in predicates]
+        return self.truths if at == list(range(self.truths.shape[1])) else self.truths[:, at]
 
 
 def _words(truths: Truths) -> npt.NDArray[Any]:
@@ -229,9 +240,9 @@ class Statistics:
         sample = self.selections.get(grouping)
         if sample is None or not predicates or any(predicate not in sample.columns for predicate in predicates):
             return None
-        key = grouping, tuple(predicates), with_groups
+        key = grouping, tuple(predicates), with_groups and bool(sample.groups.any())
         if key not in self._fragments:
-            counts = sample.fragments(predicates, with_groups=with_groups)
+            counts = sample.fragments(predicates, with_groups=key[-1])
             self._fragments[key] = Groups.of(counts, len(sample.truths), self.events)
         return self._fragments[key]
 
@@ -275,11 +286,12 @@ class Statistics:
         if groups is None or self.events is None or self.span is None:
             return None
         cells = np.zeros(len(queries))
-        windows = np.array([window[:2] for window, _ in queries], np.float64).reshape(-1, 2)
+        windows = window_table([window for window, _ in queries])[:, :2].astype(np.float64)
         sample = self.selections.get(grouping)
         known = {} if sample is None else sample.columns
+        by_sample = np.fromiter((where in known for _, where in queries), np.bool_, len(queries))
         for asked in (True, False):
-            at = np.array([i for i, (_, where) in enumerate(queries) if (where in known) is asked], np.intp)
+            at = np.flatnonzero(by_sample == asked)
             range_, slide = windows[at].T
             rest = np.where(range_ >= EVERYTHING, 0.0, np.fmod(range_, slide))
             for length in (rest, np.where(range_ < slide, 0.0, slide - rest)):

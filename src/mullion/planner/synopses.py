@@ -27,7 +27,7 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
-from mullion.planner.slices import slices_of
+from mullion.planner.slices import slices_of, window_table
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
 from mullion.plural import plural
 
@@ -204,7 +204,7 @@ def ending_together(windows: Sequence[Period]) -> float:
     >>> ending_together([Period(60, 10), Period(30, 10), Period(20, 20)])
     2.5
     """
-    _, slide, offset = np.array(windows, np.int64).T
+    _, slide, offset = window_table(windows).T
     stretch = int(MOST_INSTANTS / (1 / slide).sum())
     stretch -= stretch % int(slide.max()) if stretch >= slide.max() else 0
     first = (offset - 1) % slide + 1

@@ -6,7 +6,8 @@
 | before | what lives just before t - s | what lives just before t |
 
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
-oldest are emitted as gone. For a query with SLIDE that enters late, there was nothing before its first instant.
+oldest are emitted as gone. For a query with SLIDE that enters late, there was nothing before its first instant: RESTORE
+does not tell what came and went before it.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
 START AT and STOP AT choose among the instants before. With BACKFILL the query is as it would be had it been there from
@@ -25,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
-from mullion.algebra.nodes import has_total, is_aggregates
+from mullion.algebra.nodes import comes_at_instants, has_total, is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import INT, TIMESTAMP
@@ -93,6 +94,7 @@ class _Columns:
         self.longest, self.width = relation.longest, len(relation.names)
         self.has_lives = not is_aggregates(root)
         self.is_strict = is_strict(root)
+        self.shift = 1 if comes_at_instants(root) else 0
         self.has_sign = self.has_lives and self.is_strict and relation.output == "changes"
         items = [type_ for _, type_ in root.columns[: self.width]]
         lives, sign = ("inserted_at", "expires_at") if self.has_lives else (), ("sign",) if self.has_sign else ()
@@ -103,7 +105,8 @@ class _Columns:
         start = None if self.longest is None else instant - self.longest
         shown = (start, instant, *row.values[: self.width])
         if self.has_lives:
-            shown = (*shown, row.start, None if self.is_strict or row.end == FOREVER else row.end)
+            end = None if self.is_strict or row.end == FOREVER else row.end + self.shift
+            shown = (*shown, row.start + self.shift, end)
         return (*shown, sign) if self.has_sign else shown
 
 
@@ -207,7 +210,8 @@ class _Periodic(_Output):
     def at(self, instant: int, *, is_first: bool) -> list[SignedRow]:
         slide = self.every.slide
         before = [] if is_first else self._seen(instant - slide)
-        between = [row for row in self.rows if instant - slide <= row.start and row.end < instant]
+        entered = self.relation.start is None or instant - slide >= _begin(self.relation)
+        between = [row for row in self.rows if entered and instant - slide <= row.start and row.end < instant]
         return self.stream(self._seen(instant), before, between if self.relation.restore else ())
 
     def _seen(self, instant: int) -> list[Row]:

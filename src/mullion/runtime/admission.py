@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 
+import pyarrow as pa
+
+from mullion.algebra.streams import Stream
 from mullion.binding.entering import GONE, Entrance, Past, entrance
 from mullion.errors import CheckError, MullionError, NotSupported, Place
+from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
-from mullion.planner.rules import make_plan
+from mullion.planner.rules import groupings_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, PastEvents, PastPartials, SideJobs
 from mullion.runtime.sharing_set import SharingSet
@@ -57,6 +62,8 @@ class Admission:
         state = self._state
         if state.committed is None or not starts_at(query, newest):
             return Past("", is_gone=True)
+        if query.axis != TIME_AXIS:
+            return self._in_order_at_newest(query, newest, state.committed.batch)
         if query.window.range != EVERYTHING and self._is_kept_by_others(query, newest):
             return Past("from the sub-windows that other queries keep")
         reason = self.no_newest([lookup.table for lookup in query.lookups], newest) or self._not_from_kept(query)
@@ -65,6 +72,30 @@ class Admission:
         # One slot for all that enter here. The mark is another one when their past is read.
         tag = f"at {newest} after {state.committed.text}"
         return Past(self._how, tag=tag, entered_after=state.committed.batch)
+
+    def _in_order_at_newest(self, query: SlicedAggregation, newest: int, batch: int) -> Past:
+        """As `_at_newest`, where the order of events counts: those of the newest time still wait for their place in it,
+        unless event time went on without events."""
+        state = self._state
+        reason = self.no_newest([lookup.table for lookup in query.lookups], newest) or self._not_from_kept(query)
+        if state.watermark is not None and state.watermark > newest:
+            reason = "event time has gone on past them"
+        elif not state.order_holds(newest):
+            reason = "other queries count rows and have not got them, or what Spark makes of them"
+        return Past(self._how, entered_after=batch) if reason is None else Past(f"{GONE}: {reason}", is_gone=True)
+
+    def read_newest(self, queries: Sequence[SlicedAggregation]) -> tuple[int, pa.Table] | None:
+        """The events of the newest time when queries entered that stand on the order of events, and that time, if these
+        have not got them yet."""
+        state = self._state
+        waiting = [query for query in queries if awaits_newest(query) and query.name not in state.backfilled]
+        if not waiting:
+            return None
+        one, columns = waiting[0], {name for name, type_ in state.stream.columns if has_arrow_type(type_)}
+        assert one.start is not None and one.entered_after is not None
+        events = self.past().rows(one.entered_after, columns, one.start)
+        state.backfilled |= {query.name for query in waiting}
+        return one.start, events
 
     def _is_kept_by_others(self, query: SlicedAggregation, since: int) -> bool:
         shared = list(self._state.sets.values()) if self._state.options.is_shared else []
@@ -130,13 +161,15 @@ class Admission:
         return None
 
     def _not_from_kept(self, query: SlicedAggregation) -> str | None:
-        """Kept events are on the driver, where Spark does not look at them. So are those of a stream with PUNCTUATE."""
+        """Kept events are on the driver, where Spark does not look at them. So are those of a stream with PUNCTUATE,
+        and those whose order counts."""
         state = self._state
-        if not self.is_from_kept and state.punctuations is None:
+        if not self.is_from_kept and state.punctuations is None and query.axis == TIME_AXIS:
             return None
-        if kernel_columns(make_plan(state.stream, [query]).groupings) is not None:
+        if _is_for_kernel(query, state.stream):
             return None
-        why = "the source of the stream cannot be read twice" if self.is_from_kept else "the stream has PUNCTUATE"
+        why = "the stream has PUNCTUATE" if state.punctuations is not None else "the order of events counts"
+        why = "the source of the stream cannot be read twice" if self.is_from_kept else why
         return f"{why}, and only Spark computes what it asks for"
 
     def past(self) -> PastEvents:
@@ -145,7 +178,8 @@ class Admission:
         late, limits, holds = bool(state.counts.late), state.ahead.by_offset(), dict(state.holding.by_offset)
         kept = state.keeper.shown() if state.keeper is not None and self.is_from_kept else None
         reached = state.newest, state.newest_since
-        return PastEvents(state.stream, state.source, late, limits, holds, kept, reached=reached)
+        said = () if state.punctuations is None else state.punctuations.said
+        return PastEvents(state.stream, state.source, late, limits, holds, kept, reached=reached, said=said)
 
     def start_side_jobs(self) -> None:
         """Begin to read the past of queries that have entered; their answers wait for it."""
@@ -209,7 +243,7 @@ class Admission:
             for query in own:
                 self._state.backfilled.add(query.name)
                 sharing_set.tier.waiting.discard(query.name)
-                sharing_set.tier.saw_before(query.name, past.slices)
+                sharing_set.tier.inherit_slices(query.name, past.slices)
             for i, entry in enumerate(past.entries):
                 if entry.grouping in sharing_set.shards:
                     self._adopt(sharing_set, entry, f"past-{sha256(own[0].tag.encode()).hexdigest()[:16]}-{i}")
@@ -237,15 +271,27 @@ class Admission:
         self._side_jobs.close()
 
 
+@lru_cache(maxsize=1 << 12)
+def _is_for_kernel(query: SlicedAggregation, stream: Stream) -> bool:
+    """Whether the kernel computes all that the query asks for. Remembered, since it is asked when a query is added and
+    again when it enters."""
+    return kernel_columns(groupings_of(stream, [query])) is not None
+
+
 def starts_at(query: SlicedAggregation, time: int) -> bool:
-    """Whether one of its windows starts exactly then, and is answered. The instants of SLIDE AT MOST are chosen for it;
-    where rows are counted, those of that time are as gone as the others (decision 33)."""
-    if query.axis != TIME_AXIS or query.at_most is not None:
+    """Whether one of its windows starts exactly then, and is answered. The instants of SLIDE AT MOST are chosen for it,
+    and on another column nobody knows which events are the newest."""
+    if query.axis.order or query.at_most is not None:
         return False
-    if query.window.range == EVERYTHING:
+    if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
         return query.frame.since in (None, time)
     end = time + query.window.range
     return first_end(end - 1, query.window) == end and (query.stop is None or end <= query.stop)
+
+
+def awaits_newest(query: SlicedAggregation) -> bool:
+    """Whether it entered with the events of the newest time, and stands on the order of events."""
+    return query.axis != TIME_AXIS and query.entered_after is not None
 
 
 def by_tag(queries: Iterable[SlicedAggregation]) -> dict[str, list[SlicedAggregation]]:

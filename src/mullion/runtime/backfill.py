@@ -87,6 +87,8 @@ class PastEvents:
 
     reached: tuple[int | None, int] = (None, 0)
     """The newest time of all, and the first batch that held it."""
+    said: Sequence[pa.Table] = ()
+    """The keys that somebody said are over (PUNCTUATE)."""
 
     def batches(self, up_to: int, since: int | None = None) -> Iterator[tuple[PastBatch, Stretch]]:
         """Those up to a batch. Call `observe` after each. Nobody needs events before `since`."""
@@ -95,6 +97,7 @@ class PastEvents:
             return
         apart = self.some_were_late or bool(self.limits) or self.stream.punctuation is not None
         punctuations = None if self.stream.punctuation is None else Punctuations(self.stream)
+        heard = -1
         for offset, batch in self.source.past(up_to, apart=apart, first=self._first(since)):
             by_events = None if self.newest is None else self.newest - self.stream.lateness
             watermark = self.holds.get(offset, by_events) if self.some_were_late else None
@@ -102,7 +105,8 @@ class PastEvents:
                 lows = [low for low in (watermark, since) if low is not None]
                 yield batch, Stretch(max(lows, default=None), self.limits.get(offset))
             else:  # a key may have ended before what is needed
-                bounds = Stretch(watermark, self.limits.get(offset))
+                punctuations.close_again(self.said, heard, offset)
+                heard, bounds = offset, Stretch(watermark, self.limits.get(offset))
                 yield self._before_ends(batch, bounds, punctuations), EVERYWHERE
 
     def _first(self, since: int | None) -> int:

@@ -39,16 +39,17 @@ class Clusters:
                 members[set_of[query.name]].append(query)
             else:
                 entering.append(query)
-        for query in entering:
-            label = self._place(query, members)
-            members.setdefault(label, []).append(query)
+        known = [label for label, own in members.items() if own]
+        if len(known) <= 1 or state.options.sharing is Sharing.ON:
+            members.setdefault(next(iter(known or members), SHARED), []).extend(entering)
+        else:
+            for query in entering:
+                members.setdefault(self._place(query, members), []).append(query)
         self._set({label: [query.name for query in own] for label, own in members.items() if own})
 
     def _place(self, query: SlicedAggregation, members: Mapping[str, Sequence[SlicedAggregation]]) -> str:
-        """The set that a query enters: the only one, or the one where it costs least."""
+        """The one of several sets that a query enters: where it costs least."""
         known = {label: own for label, own in members.items() if own}
-        if len(known) <= 1 or self._state.options.sharing is Sharing.ON:
-            return next(iter(known), next(iter(members), SHARED))
         statistics = self._state.statistics
         label = None if statistics is None else Clustering.of(statistics).place(query, known)
         return self._new_name() if label is None else label
@@ -72,8 +73,10 @@ class Clusters:
             return len(state.sets) > 1 and self._move([tuple(queries)])
         clustering = Clustering.of(statistics)
         division = clustering.divide(queries)
-        by_name = {query.name: query for query in queries}
-        now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())
+        now = division.together
+        if len(state.sets) > 1:
+            by_name = {query.name: query for query in queries}
+            now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())
         is_fresh = all(not own.tier.entries for own in state.sets.values())
         gain = now - division.cost
         if not (now > 1.1 * division.cost if is_fresh else now > WORTH_MOVING * division.cost and gain > LEAST_GAIN):

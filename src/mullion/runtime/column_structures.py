@@ -15,9 +15,9 @@ ColumnStructure = ColumnSynopsis | ColumnSummary
 def feed(structure: ColumnStructure, events: pa.Table, type_: Type, share: int | None) -> None:
     """Let it take events in their order. `share`: the bytes that a summary without MEMORY may have."""
     if isinstance(structure, ColumnSummary):
-        structure.take(events, type_, share)
+        structure.add_events(events, type_, share)
     else:
-        structure.take(events, type_)
+        structure.add_events(events, type_)
 
 
 def new_structure(definition: StreamStructure, newest: int | None) -> ColumnStructure:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mullion.planner.schedules.schedulers import Waiting
+from mullion.planner.schedules.tasks import often_together, sharing
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.timetable import Execution, Timetable
 from mullion.slices.due import InstantRun
@@ -50,47 +51,38 @@ def counted_together(timetable: Timetable, executions: Sequence[Execution]) -> D
     decided = Decided()
     for instant, tasks in executions:
         decided.cost += timetable.cost(tasks)
-        names = [name for i in tasks for name in timetable.tasks[i].task.queries]
+        shared = sharing(timetable.tasks[i].task for i in tasks)
         for i in tasks:
             for name in timetable.tasks[i].task.queries:
                 decided.runs.setdefault(name, []).append(InstantRun(instant, 1, timetable.tasks[i].step))
-                decided.joint.setdefault(name, []).append(int(len(names) > 1))
+                decided.joint.setdefault(name, []).append(int(name in shared))
     return decided
 
 
 def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Decided:
     """The same where every task runs at its deadlines: from the first on, so often."""
     decided = Decided()
-    together, saved = _coincident(timetable, runs)
-    decided.cost = -saved
-    for own, (first, count), coinciding in zip(timetable.tasks, runs, together, strict=True):
-        decided.cost += (own.task.access + own.task.finish) * own.weight * count
+    for tasks in _in_groups(timetable, runs):
+        at = [runs[i][0] + np.arange(runs[i][1]) * timetable.tasks[i].period for i in tasks]
+        # Of one task, all executions are alike.
+        found = often_together(at) if len(tasks) > 1 else [((0,), runs[tasks[0]][1])]
+        for due, times in found:
+            together = [tasks[i] for i in due]
+            decided.cost += timetable.cost(together) * times
+            for name in sharing(timetable.tasks[i].task for i in together):
+                decided.joint.setdefault(name, [0])[0] += times
+    for own, (first, count) in zip(timetable.tasks, runs, strict=True):
         for name in own.task.queries if count else ():
             decided.runs[name] = [InstantRun(first, count, own.period)]
-            decided.joint[name] = [count if len(own.task.queries) > 1 else coinciding]
     return decided
 
 
-def _coincident(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> tuple[list[int], float]:
-    """How many executions of each task coincide with one of another task of its group, and what that saves."""
-    found, saved = [0] * len(runs), 0.0
+def _in_groups(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The tasks whose executions are joint when they coincide. Too many of them are not laid out."""
     pair = [Waiting("", 0), Waiting("", 0)]
     if len(timetable.scheduler.together(pair)) == 1 or sum(count for _, count in runs) > MOST_LAID_OUT:
-        return found, saved
+        return [[i] for i in range(len(runs))]
     by_group: dict[object, list[int]] = {}
     for i, own in enumerate(timetable.tasks):
         by_group.setdefault(own.group, []).append(i)
-    for tasks in by_group.values():
-        if len(tasks) < 2:
-            continue
-        laid_out = [runs[i][0] + np.arange(runs[i][1]) * timetable.tasks[i].period for i in tasks]
-        instants, at, times = np.unique(np.concatenate(laid_out), return_inverse=True, return_counts=True)
-        access = np.repeat([timetable.tasks[i].task.access for i in tasks], [runs[i][1] for i in tasks])
-        longest = np.zeros(len(instants))
-        np.maximum.at(longest, at, access)
-        saved += float(access.sum() - longest.sum()) * timetable.tasks[tasks[0]].weight
-        is_shared = times[at] > 1
-        ends = np.cumsum([runs[i][1] for i in tasks])
-        for i, end in zip(tasks, ends.tolist(), strict=True):
-            found[i] = int(is_shared[end - runs[i][1] : end].sum())
-    return found, saved
+    return list(by_group.values())

@@ -35,7 +35,7 @@ class Incoming:
     reached: int | None = None
     """The watermark before the end."""
     settled: int = 0
-    """How many events have left the order: the number that the next one gets."""
+    """How many events of the stream were there before those in the order: the number that the next one gets."""
     replaced: PastRead | None = None
     """Events of earlier batches that are here in another form than the stream handed them on."""
     ended: list[tuple[int, pa.Table]] = field(default_factory=list)
@@ -79,6 +79,11 @@ class Incoming:
     def waiting_between(self, low: int, high: int) -> pa.Table | None:
         """The events of a stretch of time that no step has taken."""
         return None if self.order.waiting is None else Stretch(low, high).of(self.order.waiting)
+
+    def count(self, events: int) -> None:
+        """The stream has taken so many events up to now: those that are not here have come before, whoever heard of
+        them. All relations count rows as the stream does (decision 33)."""
+        self.settled = events - (0 if self.order.waiting is None else len(self.order.waiting))
 
     def reach(self, watermark: int | None, *, ended: bool) -> None:
         """All before the watermark is here, or all there ever is."""

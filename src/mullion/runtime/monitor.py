@@ -164,7 +164,7 @@ class Monitor:
                 self.steps[SHED] += 1
         self._kept_by = self.weight
 
-    def saw(self, began: float, ended: float, events: int, due: int = 0) -> bool:
+    def observe(self, began: float, ended: float, events: int, due: int = 0) -> bool:
         """A batch had so many events, kept or not. Whether it is time for a look."""
         if self._since is None:
             self._since = began

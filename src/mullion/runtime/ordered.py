@@ -16,6 +16,7 @@ import pyarrow as pa
 from mullion.algebra.streams import Stream
 from mullion.catalog.summaries import StreamStructure
 from mullion.expressions.vector import arrow_type
+from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.options import Options
@@ -23,8 +24,10 @@ from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure, feed, new_structure
 from mullion.slices.axis import AxisSet, axis_name, by_axis
+from mullion.slices.bounds import Stretch
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.inputs import columns_of, input_for
+from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import Order
@@ -47,6 +50,8 @@ class Ordered:
         self.input = Input({})
         """What is needed of events."""
         self._tables: tuple[Prepared, ...] = ()
+        self.complete_from = EVER_BEFORE
+        """All events from this time on have come here."""
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:
@@ -58,6 +63,8 @@ class Ordered:
 
     def feed(self, synopses: Sequence[StreamStructure], newest: int | None) -> None:
         """The synopses from now on; events up to `newest` came earlier."""
+        if not self:
+            self.complete_from = EVER_BEFORE if newest is None else newest + 1
         before = self.synopses
         known = {s.name: before[s.name] for s in synopses if s.name in before and before[s.name].definition == s}
         self.synopses = {s.name: known.get(s.name) or new_structure(s, newest) for s in synopses}
@@ -82,6 +89,26 @@ class Ordered:
         self.input = input_for(self.stream, self.groupings, sorted(self._placing()))
         if not self:
             self.order = Order()
+
+    def holds(self, time: int) -> bool:
+        """Whether `replace` may be called with events from a time on."""
+        return (not self.sets or self.complete_from <= time) and self._has_own_columns(self.order.waiting)
+
+    def restored_holds(self, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], time: int) -> bool:
+        """As `holds`, of what a commit knew."""
+        is_complete = not state["sets"] or state.get("complete_from", FOREVER) <= time
+        return is_complete and self._has_own_columns(dict(tables).get(WAITING))
+
+    def _has_own_columns(self, waiting: pa.Table | None) -> bool:
+        return waiting is None or {*waiting.column_names} <= {TIME, *self.stream.types}
+
+    def replace(self, since: int, events: pa.Table) -> None:
+        """Let events take the place of those from a time on that wait: some of these may have come before anybody stood
+        on their order, and others without what new queries need."""
+        waiting = self.order.waiting
+        self.order = Order(None if waiting is None else Stretch(high=since).of(waiting))
+        self.order.add(events)
+        self.complete_from = min(self.complete_from, since)
 
     def forget_query(self, name: str) -> None:
         """How far a query was answered is of no use any more."""
@@ -121,7 +148,7 @@ class Ordered:
         for synopsis in self.synopses.values():
             feed(synopsis, settled, self.stream.types[synopsis.definition.column], self._share())
         for axis_set in self.sets.values():
-            yield from axis_set.take(settled, self.input, self._tables)
+            yield from axis_set.add_events(settled, self.input, self._tables)
 
     def _with_all_columns(self, events: pa.Table) -> pa.Table:
         """Events that came before a query did lack what only it needs, and it needs none of them."""
@@ -161,7 +188,8 @@ class Ordered:
 
     def snapshot(self) -> dict[str, Any]:
         sets = {name: {"axis": axis_name(axis_set.axis), **axis_set.snapshot()} for name, axis_set in self.sets.items()}
-        return {"sets": sets, "synopses": {name: synopsis.snapshot() for name, synopsis in self.synopses.items()}}
+        synopses = {name: synopsis.snapshot() for name, synopsis in self.synopses.items()}
+        return {"sets": sets, "synopses": synopses, "complete_from": self.complete_from}
 
     def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
@@ -191,6 +219,8 @@ class Ordered:
             mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
             self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
         self.order = Order(last.get(WAITING))
+        if state["sets"] or state["synopses"]:
+            self.complete_from = state.get("complete_from", FOREVER)
 
 
 def restored_synopses(

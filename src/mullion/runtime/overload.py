@@ -79,7 +79,7 @@ class Overload:
         """How many records the batch held before, where that is known."""
         self._before = Counts()
 
-    def kept(self, batch: Batch, counts: Counts) -> Batch:
+    def thinned(self, batch: Batch, counts: Counts) -> Batch:
         """The batch as far as its events are kept."""
         self._before = replace(counts)
         if self._stream.shedding is None:
@@ -123,9 +123,9 @@ class Overload:
         add_counts(counts.shed_by_query, dict.fromkeys(queries, came - kept))
         return came
 
-    def saw(self, batch: int, began: float, ended: float, came: int, due: int) -> None:
+    def observe(self, batch: int, began: float, ended: float, came: int, due: int) -> None:
         """The batch is done."""
-        if self.monitor.saw(began, ended, came, due):
+        if self.monitor.observe(began, ended, came, due):
             self.monitor.can_enlarge = self._source.can_enlarge
             self.monitor.look(ended, self._source.waiting(batch))
         self.notes.forget_before(batch - REMEMBERED)

@@ -96,7 +96,7 @@ class PartialsStage:
     def _take(self, sharing_set: SharingSet, taken: list[CountedPartials]) -> Tally:
         counts = self._state.counts
         for grouping, entries, counted in taken:
-            counts.slices += sharing_set.tier.saw(counted.slices)
+            counts.slices += sharing_set.tier.add_slices(counted.slices)
             for entry in entries or ():
                 sharing_set.tier.absorb(entry)
             known = sharing_set.groups.get(grouping.name, 0) if entries is None else 0

@@ -8,9 +8,11 @@ held and from whether the kernel may read its files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
@@ -37,6 +39,10 @@ MANY_PREDICATES = 64
 """So many that it matters how they are aggregated."""
 
 
+ReadNewest = Callable[[Sequence[SlicedAggregation]], tuple[int, pa.Table] | None]
+"""The events of queries from a time on, and that time."""
+
+
 class Planning:
     def __init__(self, state: StreamState) -> None:
         self._state = state
@@ -45,8 +51,11 @@ class Planning:
         self._looked_at: int | None = None
         """How many events the batch had whose statistics the clusters stand on; None when queries are others since."""
 
-    def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure]) -> bool:
-        """The queries that the next batch answers, and the synopses that it feeds; whether anything is new."""
+    def set_queries(
+        self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure], newest: ReadNewest
+    ) -> bool:
+        """The queries that the next batch answers, and the synopses that it feeds; whether anything is new. `newest`
+        reads the events that queries over their order entered with."""
         state = self._state
         queries = [query for query in queries if not state.limits.is_stopped(query.name, query.text)]
         queries = stepped(queries, shared=state.options.is_shared)
@@ -60,7 +69,7 @@ class Planning:
         state.scheduling.set_queries(queries, state.newest)
         state.queries, state.synopses = tuple(queries), tuple(synopses)
         state.backfilled &= {query.name for query in queries}
-        self._set_ordered(queries, synopses)
+        self._set_ordered(queries, synopses, newest)
         self._set_sharing_sets([query for query in queries if query.axis == TIME_AXIS])
         return True
 
@@ -79,11 +88,16 @@ class Planning:
             for sharing_set in state.sets.values():
                 sharing_set.tier.forget_query(name)
 
-    def _set_ordered(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure]) -> None:
+    def _set_ordered(
+        self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure], newest: ReadNewest
+    ) -> None:
         state = self._state
         state.ordered.feed(synopses, state.newest)
         if state.is_restored:
             state.ordered.restore(*state.restored_order, queries)
+        read = newest(queries)
+        if read is not None:
+            state.ordered.replace(*read)
         state.ordered.set_queries(queries, state.options, before=state.counts.events)
 
     def _set_sharing_sets(self, queries: Sequence[SlicedAggregation]) -> None:

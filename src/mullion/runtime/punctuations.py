@@ -8,7 +8,7 @@ What is known of keys commits with the batch that tells it, so a batch that is p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,11 @@ from mullion.slices.kernels.partial import Input
 from mullion.storage.files import CommittedFiles
 from mullion.storage.marks import Mark
 
+AFTER = "#after"
+"""The column that tells after which offset of the source keys were said to be over."""
+MOST_SAID = 64
+"""Tables of such keys, before they become one."""
+
 
 class Punctuations:
     """What a stream has said of its keys. `files` are those of the checkpoint, if there is one."""
@@ -40,6 +45,8 @@ class Punctuations:
         self.whole = Input({name: type_ for name, type_ in stream.columns if has_arrow_type(type_)})
         self._files = None if files is None else StateFiles(files, "closed")
         self._manifest: Mapping[str, Any] = {}
+        self.said: tuple[pa.Table, ...] = ()
+        """The keys that somebody said are over. Who reads the source again must know it, for events do not tell."""
 
     def broken(self, sifted: Sifted) -> Mask:
         """Which of the events that would be taken came after the end of their key."""
@@ -50,11 +57,24 @@ class Punctuations:
         self.closed.add(taken.take(pa.array(kept)), times[kept])
         return broken
 
-    def close(self, keys: pa.Table, at: int) -> pa.Table:
-        """Keys are over from a time on, because somebody says so. Returns them as relations hear of them."""
+    def close(self, keys: pa.Table, at: int, offset: int | None = None) -> pa.Table:
+        """Keys are over from a time on, because somebody says so. Returns them as relations hear of them. `offset`:
+        that of the last events before, if the source can be read again."""
         times = np.full(len(keys), at)
         self.closed.close(keys, times)
-        return keys.append_column(SINCE, pa.array(times)).append_column(OVER, pa.array(np.ones(len(keys), np.bool_)))
+        told = keys.append_column(SINCE, pa.array(times))
+        if offset is not None:
+            said = (*self.said, told.append_column(AFTER, pa.array(np.full(len(keys), offset))))
+            self.said = said if len(said) <= MOST_SAID else (pa.concat_tables(said).combine_chunks(),)
+        return told.append_column(OVER, pa.array(np.ones(len(keys), np.bool_)))
+
+    def close_again(self, said: Sequence[pa.Table], low: int, high: int) -> None:
+        """The keys that were said to be over between two offsets, the first included, are over once more."""
+        for told in said:
+            after = told.column(AFTER).to_numpy()
+            between = np.flatnonzero((low <= after) & (after < high))
+            if len(between):
+                self.closed.close_told(told.take(pa.array(between)))
 
     # What a restart needs
 
@@ -66,7 +86,8 @@ class Punctuations:
     def save(self, mark: Mark) -> Mapping[str, Any]:
         """Write what is new, and return where everything lies."""
         if self._files is not None:
-            self._manifest = self._files.save({"keys": self.closed.parts()}, mark.text)
+            said = {"said": {"said": list(self.said)}} if self.said else {}
+            self._manifest = self._files.save({"keys": self.closed.parts(), **said}, mark.text)
         return self._manifest
 
     @property
@@ -77,7 +98,9 @@ class Punctuations:
     def restore(self, manifest: Mapping[str, Any]) -> None:
         if self._files is not None and manifest:
             self._manifest = manifest
-            self.closed.restore(self._files.load(manifest)["keys"])
+            left = self._files.load(manifest)
+            self.closed.restore(left["keys"])
+            self.said = tuple(left.get("said", {}).get("said", ()))
 
 
 def without(sifted: Sifted, broken: Mask) -> Sifted:

@@ -189,15 +189,24 @@ class RelationRun(RelationState):
         return log
 
     def receive(
-        self, stream: str, batches: Sequence[LoggedBatch], watermark: int | None, *, ended: bool = False
+        self,
+        stream: str,
+        batches: Sequence[LoggedBatch],
+        watermark: int | None,
+        *,
+        events: int | None = None,
+        ended: bool = False,
     ) -> None:
-        """What a stream has handed on, and up to when that is complete; answers what this makes due."""
+        """What a stream has handed on, and up to when that is complete; answers what this makes due. `events`: how many
+        it has taken in all, also before anybody heard of them."""
         with self.lock:
             if self.is_interrupted or stream in self.awaited:
                 return
             incoming = self.incoming[stream]
             for batch in batches:
                 incoming.add(batch, self.now)
+            if events is not None and not any(relation.backfill for relation in self.relations.values()):
+                incoming.count(events)
             incoming.reach(watermark, ended=ended)
             marks = [i.watermark for i in self.incoming.values()]
             goal = min([EVER_BEFORE if mark is None else mark for mark in marks] + list(self.entering.values()))

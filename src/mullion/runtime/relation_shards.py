@@ -57,7 +57,7 @@ class InShards:
         self.files = CommittedFiles(directory)
         self.standing: list[ShardState | None] = [None] * sharding.count
         self.groups: list[Group] = []
-        self.held = 0
+        self.rows_held = 0
         self._bad: list[Mapping[str, int]] = []
         self._columns: dict[str, set[str]] = {}
         self._tables: dict[str, tuple[pa.Table, str]] = {}
@@ -101,7 +101,7 @@ class InShards:
         )
         outcomes = self.sharding.tasks(step, self.sharding.writer())
         self.standing = [outcome.standing for outcome in outcomes]
-        self.held = sum(outcome.held for outcome in outcomes)
+        self.rows_held = sum(outcome.rows_held for outcome in outcomes)
         self._bad += [outcome.bad for outcome in outcomes]
         rows_of: dict[str, int] = {}
         for outcome in outcomes:

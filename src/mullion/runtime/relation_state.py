@@ -109,9 +109,9 @@ class RelationState(RunState):
         return self.own.stats
 
     @property
-    def held(self) -> int:
+    def rows_held(self) -> int:
         """Rows in all states."""
-        return self.own.held + (0 if self.shards is None else self.shards.held)
+        return self.own.rows_held + (0 if self.shards is None else self.shards.rows_held)
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class RelationState(RunState):
         return {
             "steps": self.next_number,
             "answers": self.answers,
-            "rows_held": self.held,
+            "rows_held": self.rows_held,
             "seconds": self.seconds,
             "bad_by_query": dict(self.bad),
             "promising": self.own.promising,

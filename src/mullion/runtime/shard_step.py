@@ -100,7 +100,7 @@ class ShardOutcome(NamedTuple):
     written: list[Path]
     answer_rows: dict[str, int]
     """The rows of its answers, by query."""
-    held: int
+    rows_held: int
     loaded: bool
     """Whether it had to read its state."""
     bad: Mapping[str, int] = {}
@@ -152,7 +152,7 @@ class ShardedStep:
             written = [write(self.mark, shard, name, rows) for of_query in answers for name, rows in of_query]
             answers = []
         loaded = in_memory is None and before is not None
-        return ShardOutcome(standing, answers, written, answer_rows, own.held, loaded, own.take_bad())
+        return ShardOutcome(standing, answers, written, answer_rows, own.rows_held, loaded, own.take_bad())
 
 
 @dataclass
@@ -164,8 +164,8 @@ class _Shard:
     tables: dict[Path, pa.Table] = field(default_factory=dict)
 
     @property
-    def held(self) -> int:
-        return sum(answering.held for answering in self.groups.values())
+    def rows_held(self) -> int:
+        return sum(answering.rows_held for answering in self.groups.values())
 
     def prepare(self, step: ShardedStep) -> None:
         def begun() -> Answering:

@@ -52,7 +52,7 @@ class ShardingChoice:
         if known is not None:
             return known.number
         tables = self._state.lookups.at(plan.groupings, batch.number)
-        return 2 * batch.groups(plan, grouping, tables, limit)
+        return 2 * batch.groups(plan, grouping, tables, max(limit, 1))
 
     def _move(self, sharing_set: SharingSet, family: Sequence[Grouping]) -> None:
         for grouping in family:

@@ -77,7 +77,7 @@ class StreamRun(StreamState):
 
     def set_queries(self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure] = ()) -> None:
         """The queries that the next batch answers, and the synopses that it feeds."""
-        if self._planning.set_queries(queries, synopses):
+        if self._planning.set_queries(queries, synopses, self.admission.read_newest):
             if self.is_restored:
                 self._commits.show()
             self.is_restored = False
@@ -100,7 +100,7 @@ class StreamRun(StreamState):
             raise more_after_the_end(self.stream.name, has_checkpoint=self.journal is not None)
         self._commits.check_follows(batch.number)
         began = self.began = self.timer()
-        batch = self.overload.kept(batch, self.counts)
+        batch = self.overload.thinned(batch, self.counts)
         aside = SetAside(self, batch)
         self.admission.start_side_jobs()
         fault_point("before partials")
@@ -122,7 +122,7 @@ class StreamRun(StreamState):
         self.began = None
         self.overload.monitor.acts = not self.bounded
         self.overload.monitor.can_stretch = bool(self.scheduling.standings)
-        self.overload.saw(batch.number, began, ended, came, self._due)
+        self.overload.observe(batch.number, began, ended, came, self._due)
         self.scheduling.pace.behind(self.overload.monitor.stretch)
 
     @property
@@ -184,12 +184,17 @@ class StreamRun(StreamState):
         assert self.punctuations is not None
         mark = (self.committed or BEFORE_ALL).next_beat
         at = max(time for time in (self.newest, self.watermark) if time is not None)
-        told = self.punctuations.close(keys, at)
+        offset = None if self.source.cannot_read_again() is not None else self._offset(mark.batch)
+        told = self.punctuations.close(keys, at, offset)
         if self.wanted is not None:
             if self.intake is None:
                 self.intake = new_intake(None if self.journal is None else self.journal.files)
             self.intake.add(mark, told)
         self._commits.commit(mark)
+
+    def _offset(self, batch: int) -> int:
+        """The last offset of the source that a batch took."""
+        return max(self.source.offsets_of(batch), default=-1) if batch >= 0 else -1
 
     def close(self) -> None:
         self.admission.close()

@@ -148,6 +148,13 @@ class StreamState(RunState):
         """What the last batch showed."""
         return next((sharing_set.seen for sharing_set in self.sets.values()), NOTHING_SEEN)
 
+    def order_holds(self, time: int) -> bool:
+        """Whether events that wait for their place may be replaced by what is read of the stream from a time on: nobody
+        counts rows without these, and Spark has made nothing of them."""
+        if self.is_restored:
+            return self.ordered.restored_holds(*self.restored_order, time)
+        return self.ordered.holds(time)
+
     def newest_on(self, column: str) -> int | None:
         """The newest value of a column that windows go over, now or when the run was left."""
         newest = self.ordered.newest_on(column)

@@ -16,7 +16,7 @@ from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
 from mullion.planner.physical import by_operators, sliced_of
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan
+from mullion.planner.rules import make_plan, reconsider
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
@@ -105,18 +105,32 @@ class Explainer:
         queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
         queries = stepped(queries, shared=self._options.is_shared)
         known, seen = self._known(stream, queries)
-        clusters = self._clusters(stream, [query for query in queries if query.axis == TIME_AXIS], known)
-        others = [query for query in queries if query.axis != TIME_AXIS]
+        timed = [query for query in queries if query.axis == TIME_AXIS]
         plans = [
-            self._plan(stream, TIME_AXIS, together, seen, cluster)
-            for together, cluster in clusters
-            if name is None or any(query.name == name for query in together)
+            plan
+            for plan in self._in_one_pass(stream, timed, known, seen)
+            if name is None or any(query.name == name for query in plan.queries)
         ]
+        others = [query for query in queries if query.axis != TIME_AXIS]
         for together in [others] if self._options.is_shared else [[query] for query in others]:
             for axis, placed in by_axis(together):
                 if name is None or any(query.name == name for query in placed):
                     plans.append(self._plan(stream, axis, placed, seen))
         return plans, known
+
+    def _in_one_pass(
+        self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None, seen: Observed
+    ) -> list[Plan]:
+        """The plan of each cluster, by what is known of its own groupings; one way is chosen for all."""
+        run = self._runs.get(stream.name)
+        sets = [] if run is None else list(run.sets.values())
+        plans, seen_of_each = [], []
+        for together, text in self._clusters(stream, queries, known):
+            plan = self._plan(stream, TIME_AXIS, together, seen, text)
+            own = next((own.seen for own in sets if together[0].name in own.members), seen)
+            plans.append(plan)
+            seen_of_each.append(own if known is None else observed_before(known, plan.groupings))
+        return reconsider(plans, seen_of_each)
 
     def _clusters(
         self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None

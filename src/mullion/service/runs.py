@@ -86,12 +86,12 @@ class Runs:
 
     def hand_over(self, run: StreamRun) -> None:
         """Let relations take what a stream has handed on, and release what all of them have taken."""
-        name, intake = run.stream.name, run.intake
+        name, batches, events = run.stream.name, [] if run.intake is None else run.intake.batches, run.counts.events
         for relations in self.relations.over(name):
-            relations.receive(name, [] if intake is None else intake.batches, run.watermark, ended=run.closed)
+            relations.receive(name, batches, run.watermark, events=events, ended=run.closed)
         taken = self.relations.taken(name)
-        if intake is not None and taken is not None:
-            intake.forget_before(taken)
+        if run.intake is not None and taken is not None:
+            run.intake.forget_before(taken)
 
     def newest_beside(self, name: str) -> int | None:
         """The newest event time of the streams that relations read together with one."""

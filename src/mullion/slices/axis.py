@@ -62,11 +62,14 @@ class Marks:
     first: Times = field(default_factory=lambda: NONE)
     last: Times = field(default_factory=lambda: NONE)
 
-    def add(self, starts: Times, first: Times, last: Times) -> None:
-        """Slices after those that are known; the first may go on with the last known one."""
-        if len(self.starts) and len(starts) and starts[0] == self.starts[-1]:
+    def add(self, number: int, starts: Times, first: Times, last: Times) -> None:
+        """Slices after those that are known, from the event of this number on. The first may go on with the last known
+        one; one that was cut otherwise before, as other queries asked, begins with the event."""
+        if len(self.starts) and starts[0] == self.starts[-1]:
             self.last[-1] = last[0]
             starts, first, last = starts[1:], first[1:], last[1:]
+        elif len(self.starts):
+            starts = np.maximum(starts, number)
         self.starts = np.concatenate([self.starts, starts])
         self.first, self.last = np.concatenate([self.first, first]), np.concatenate([self.last, last])
 
@@ -136,7 +139,7 @@ class AxisSet:
 
     # Events
 
-    def take(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
+    def add_events(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
         """Events that have their place in the order, after all before."""
         assert self.plan is not None
         events, places, self.late = self._placed(events)
@@ -150,14 +153,14 @@ class AxisSet:
             slices = slice_starts(places, self.plan.windows, slicing=self.plan.slicing)
             starts = np.flatnonzero(np.concatenate([[True], slices[1:] != slices[:-1]]))
             ends = np.append(starts[1:], len(slices)) - 1
-            self.marks.add(slices[starts], times[starts], times[ends])
+            self.marks.add(int(numbers[0]), slices[starts], times[starts], times[ends])
         else:
             self.oldest = int(places.min()) if self.oldest is None else min(self.oldest, int(places.min()))
             self.newest = int(places.max()) if self.newest is None else max(self.newest, int(places.max()))
         tallies = []
         for grouping, table in self._partials(events, places, numbers, inputs, tables):
             counted = tally(table, grouping)
-            self.tier.saw(counted.slices)
+            self.tier.add_slices(counted.slices)
             self.tier.absorb(PartialSubWindows.of(table, grouping))
             tallies.append(counted)
         return tallies

@@ -57,7 +57,7 @@ class ColumnSynopsis:
         copied.shared = {name: structure.copy() for name, structure in self.shared.items()}
         return copied
 
-    def take(self, events: pa.Table, type_: Type) -> None:
+    def add_events(self, events: pa.Table, type_: Type) -> None:
         """Events in their order."""
         if self.since is not None:
             events = events.filter(pa.array(times_of(events) > self.since))

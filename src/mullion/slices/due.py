@@ -21,7 +21,7 @@ from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, NO_START
 from mullion.language.query import Period
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import distinct, edges_between, most_edges
+from mullion.planner.slices import distinct, edges_between, most_edges, window_table
 from mullion.questions_first import give_way
 
 
@@ -111,7 +111,7 @@ class Runs:
         """All windows at once."""
         if not len(self.query):
             return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
-        range_ = np.array([query.window.range for query in self.queries], np.int64)[self.query]
+        range_ = window_table([query.window for query in self.queries])[self.query, 0]
         step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
         end = np.repeat(self.first, self.count) + step * np.repeat(self.slide, self.count)
         return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
@@ -175,14 +175,17 @@ def due_windows(
         return Runs.none(queries)
     is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
     plain = [i for i, simple in enumerate(is_plain) if simple]
-    slides = np.array([q.window.slide for q in queries], np.int64)
-    parts = [(*_plain_windows(plain, queries, cursors, seen, watermark), slides[plain])]
-    for i, query in enumerate(queries):
+    windows = window_table([queries[i].window for i in plain])
+    own_cursors = [cursors[queries[i].name] for i in plain]
+    parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
+    for i in [i for i, simple in enumerate(is_plain) if not simple]:
         give_way()
+        query = queries[i]
         if query.at_most is not None:
-            own = scheduled_windows(query, cursors[query.name], seen, scheduled.get(query.name, ()))
-            parts.append((np.full(len(own[0]), i), *own))
-        elif not is_plain[i] and query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
+            if runs := scheduled.get(query.name):
+                own = scheduled_windows(query, cursors[query.name], seen, runs)
+                parts.append((np.full(len(own[0]), i), *own))
+        elif query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
             first, count = _special_windows(query, cursors[query.name], seen, watermark)
             parts.append((np.full(len(first), i), first, count, np.full(len(first), query.window.slide)))
     at, first, count, slide = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
@@ -214,19 +217,11 @@ def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
 
 
 def _plain_windows(
-    plain: list[int],
-    queries: Sequence[SlicedAggregation],
-    cursors: dict[str, Cursor],
-    seen: SeenEvents,
-    watermark: int | None,
-) -> tuple[Times, Times, Times]:
-    if not plain:
-        empty = np.empty(0, np.int64)
-        return empty, empty, empty
-    windows = np.array([queries[i].window for i in plain], np.int64)
+    windows: Times, own: Sequence[Cursor], seen: SeenEvents, watermark: int | None
+) -> tuple[Times, Times]:
+    """Of queries with these windows and cursors: the first window of each that is due, and how many are."""
     range_, slide, offset = windows.T
-    own = [cursors[queries[i].name] for i in plain]
-    fresh = np.array([c.next_end is None for c in own])
+    fresh = np.array([c.next_end is None for c in own], np.bool_)
     next_end = np.array([c.next_end or 0 for c in own], np.int64)
     next_end = np.where(fresh, offset + ((seen.oldest - offset) // slide + 1) * slide, next_end)
     reach = np.where(range_ == EVERYTHING, slide, range_)
@@ -238,7 +233,7 @@ def _plain_windows(
     for cursor, end, any_ in zip(own, after, (counts > 0).tolist(), strict=True):
         if any_:
             cursor.next_end, cursor.begun = end, True
-    return np.array(plain), next_end, counts
+    return next_end, counts
 
 
 def _special_windows(

@@ -30,8 +30,10 @@ from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
 from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
 from mullion.slices.arrange import is_ordered
+from mullion.slices.combined_groups import CombinedGroups, FoundPairs, Links
+from mullion.slices.covering import CoveredWindows
 from mullion.slices.due import Due
-from mullion.slices.ranged_groups import ranged_groups, ungrouped_windows
+from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_windows
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups, can_sweep
@@ -103,25 +105,34 @@ def finalize(
     *,
     counted: Mapping[str, Rows] = NOTHING,
     arranged: bool = True,
+    with_covers: bool = True,
 ) -> Iterator[Answers]:
     """Answer the due windows, as many at once as memory allows. `counted` are the value counts that the grouping's
     aggregates need, by the names of their groupings. Without `arranged`, the columns that ORDER BY needs stay for a
-    later `arrange`."""
-    slot = grouping.slot_of[due.query]
+    later `arrange`; without `with_covers`, no window is combined from others."""
     if counted:
         rows.align(list(counted.values()))
     span = (int(due.start.min()), int(due.end.max())) if len(due) else (0, 0)
-    for slots in _slots_in_turns(distinct(slot), rows):
+    turns = list(_slots_in_turns(distinct(grouping.slot_of[due.query]), rows, grouping))
+    covered = CoveredWindows(grouping, due, rows if with_covers and len(turns) == 1 and not work.over else None)
+    if covered.queries:
+        due = due.where(~np.isin(due.query, list(covered.queries)))
+        turns = [distinct(grouping.slot_of[due.query])]
+    slot = grouping.slot_of[due.query]
+    for slots in turns:
         own = _RowsOfSlots(rows, grouping, slots, counted, span)
-        mine = np.flatnonzero(np.isin(slot, slots)) if len(slots) < len(grouping.slots) else np.arange(len(due))
+        mine = np.flatnonzero(np.isin(slot, slots)) if len(turns) > 1 else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
             give_way()
-            for turn, found in _found_in_turns(own, template, due, windows, work):
+            for asked, turn, found in _with_combined(own, template, due, windows, covered, work):
                 give_way()
-                made = make_answers(grouping, template, due, turn, found, work, arranged=arranged)
+                made = make_answers(grouping, template, asked, turn, found, work, arranged=arranged)
                 if made is not None:
                     yield made
         work.final += own.operations()
+    if covered.left:
+        rest = covered.due.of(sorted(covered.left))
+        yield from finalize(rows, grouping, rest, work, counted=counted, arranged=arranged, with_covers=False)
 
 
 class _RowsOfSlots:
@@ -131,17 +142,17 @@ class _RowsOfSlots:
         self, rows: Rows, grouping: Grouping, slots: Index, counted: Mapping[str, Rows], span: tuple[int, int]
     ) -> None:
         self.grouping = grouping
-        self._rows, self._slots, self._counted, self._span = rows, slots, counted, span
+        self.rows, self._slots, self._counted, self._span = rows, slots, counted, span
 
     @cached_property
     def sequence(self) -> RowSequence:
-        sequence = sequence_of(self._rows, self.grouping, self._slots, self._rows.within(*self._span))
+        sequence = sequence_of(self.rows, self.grouping, self._slots, self.rows.within(*self._span))
         sequence.counted = self.counted
         return sequence
 
     @cached_property
     def sweep(self) -> Sweep:
-        return Sweep.of(self._rows, self.grouping, self._slots)
+        return Sweep.of(self.rows, self.grouping, self._slots)
 
     @cached_property
     def counted(self) -> dict[str, CountedRows]:
@@ -163,14 +174,19 @@ class _RowsOfSlots:
         """How many groups have a row in each window."""
         return self.sequence.count_pairs(self.sequence.segments(*self.asked(due, windows)))
 
-    def found(self, due: Due, windows: Index, count: Index) -> WindowGroups:
+    def within(self, slot: Index, start: Times, end: Times) -> RangedGroups:
+        """What groups have in windows, whether these are due or not."""
+        asked = self.sequence.segments(slot, start, end)
+        return ranged_groups(self.sequence, self.grouping, asked, self.sequence.count_pairs(asked))
+
+    def found(self, due: Due, windows: Index, count: Index) -> RangedGroups:
         """What these groups have in each window."""
         give_way()
         return ranged_groups(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
 
     def swept(
         self, template: AnswerTemplate, due: Due, windows: Index, over: set[str]
-    ) -> Iterator[tuple[Index, WindowGroups]]:
+    ) -> Iterator[tuple[Index, SweptGroups]]:
         """Some windows at a time, and what groups have in each of them."""
         sweeping = self.sweep.over(template, self.sweep.segments(*self.asked(due, windows)), MOST_SWEPT)
         skipped = np.zeros(len(windows), np.bool_)
@@ -218,9 +234,34 @@ def _closes(due: Due) -> Times:
     return due.end if due.closes is None else due.closes
 
 
+def _with_combined(
+    own: _RowsOfSlots, template: AnswerTemplate, due: Due, windows: Index, covered: CoveredWindows, work: Work
+) -> Iterator[tuple[Due, Index, WindowGroups]]:
+    """What is found in windows of a template, and before that what is combined of it for others."""
+
+    def combined(
+        found: FoundPairs, mine: Index, links: tuple[Links, Links]
+    ) -> Iterator[tuple[Due, Index, WindowGroups]]:
+        groups = CombinedGroups(own.rows, own.grouping, found, len(mine), *links)
+        yield covered.due, mine, groups
+        work.final += groups.operations
+
+    for turn, found in _found_in_turns(own, template, due, windows, work):
+        if covered.left and len(turn) == len(windows) and not work.over:
+            mine = covered.take(template, exact=True)
+            if len(mine):
+                yield from combined(found, mine, covered.links(mine, due, turn))
+        yield due, turn, found
+    if covered.left and not own.is_swept(template, due.query[windows]):
+        mine = covered.take(template, exact=False)
+        if len(mine):
+            bounds, *links = covered.asked(mine)
+            yield from combined(own.within(*bounds), mine, (links[0], links[1]))
+
+
 def _found_in_turns(
     own: _RowsOfSlots, template: AnswerTemplate, due: Due, windows: Index, work: Work
-) -> Iterator[tuple[Index, WindowGroups]]:
+) -> Iterator[tuple[Index, SweptGroups | RangedGroups]]:
     """Windows by query and end with what is found in them, in parts whose pairs are not too many."""
     grouping = own.grouping
     if not grouping.keys:
@@ -258,11 +299,14 @@ def _is_allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) ->
     return ~np.isin(due.query[windows], stopped)
 
 
-def _slots_in_turns(slots: Index, rows: Rows) -> Iterator[Index]:
-    """The slots in parts whose rows are not too many. A fragment may belong to all slots, a dense row has one."""
-    at_once = max(1, MOST_MEMBERS // max(1, rows.fragments))
-    for at in range(0, len(slots), at_once):
-        yield slots[at : at + at_once]
+def _slots_in_turns(slots: Index, rows: Rows, grouping: Grouping) -> Iterator[Index]:
+    """The slots in parts whose rows are not too many. A fragment may belong to many slots, a dense row has one."""
+    if len(slots) == 1:
+        yield slots
+        return
+    names = grouping.slot_names
+    turns = _turns(rows.fragments_of([names[slot] for slot in slots]), MOST_MEMBERS)
+    yield from (slots[turn] for turn in turns)
 
 
 def due_by_shape(grouping: Grouping, due: Due, windows: Index) -> Iterator[tuple[AnswerTemplate, Index]]:

@@ -19,11 +19,24 @@ def kernel_columns(groupings: Sequence[Grouping]) -> set[str] | None:
     """The columns of events that the kernel needs to evaluate everything by itself; None when it cannot."""
     needed: set[str] = set()
     for grouping in groupings:
-        wanted = [*_wanted([grouping]), *grouping.checks]
-        if not all(_in_kernel(expr, grouping) for expr in wanted):
+        own = grouping.__dict__.get(_COLUMNS, _UNKNOWN)
+        if own is _UNKNOWN:
+            own = grouping.__dict__[_COLUMNS] = _columns_in_kernel(grouping)
+        if own is None:
             return None
-        needed |= {name for expr in wanted for name in columns_of(expr)} - _looked_up(grouping)
+        needed |= own
     return needed
+
+
+_COLUMNS, _UNKNOWN = "_kernel_columns", object()
+"""Kept with the grouping: it is asked for several times a batch, and looking into all expressions takes long."""
+
+
+def _columns_in_kernel(grouping: Grouping) -> set[str] | None:
+    wanted = [*_wanted([grouping]), *grouping.checks]
+    if not all(_in_kernel(expr, grouping) for expr in wanted):
+        return None
+    return {name for expr in wanted for name in columns_of(expr)} - _looked_up(grouping)
 
 
 def columns_of(expr: Expr) -> set[str]:

@@ -4,12 +4,14 @@
     few windows due, batch after batch    the last window, and what enters and leaves (`kept_window`)
 
 Both give the same answers. Going over all rows costs as much as the window is long, whatever is due; sliding costs what
-has moved.
+has moved. A window whose slot is covered by others that are due as well does not even slide: its groups are combined
+from theirs (`covered_window`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +23,11 @@ from mullion.expressions.arrays import Index
 from mullion.expressions.vector import Vector
 from mullion.instants import EVERYTHING
 from mullion.lazy import cached_property
+from mullion.planner.covers import Combining, combining
 from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
+from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import rank_of_keys, ranked
+from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
 from mullion.slices.kept_window import GroupStates, KeptWindow
@@ -41,6 +46,14 @@ CALM = 2
 """So often in a row sliding must have been the cheaper way before anything is kept: a backlog has a last batch, too."""
 
 
+COMBINED = 0.2
+"""What combining a group of a window that covers another costs, against a row that enters or leaves."""
+MOST_COMBINED = 2
+"""So many times as many windows as are kept may be asked for, if others cover the rest."""
+STEADY = 8
+"""So often in a row a window must have been covered before it does not slide any more."""
+
+
 class Kind(NamedTuple):
     """Windows of one slot and length, of whatever queries, are one window that slides."""
 
@@ -49,12 +62,22 @@ class Kind(NamedTuple):
     range: int
 
 
+class CoveringKinds(NamedTuple):
+    """The kinds that cover another: the first ones are added, the others subtracted."""
+
+    kinds: tuple[Kind, ...]
+    added: int
+
+
 class KeptWindows:
     """The windows of a tier that are kept. All of it follows from the sub-windows."""
 
     def __init__(self) -> None:
         self._kept: dict[Kind, KeptWindow] = {}
         self._calm: dict[str, int] = {}
+        self._covered: dict[Kind, tuple[CoveringKinds, CoveredWindow]] = {}
+        self._steady: dict[Kind, int] = {}
+        """How often in a row windows that slide could have been combined from others."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -62,6 +85,7 @@ class KeptWindows:
     def clear(self) -> None:
         """The sub-windows are others now."""
         self._kept.clear()
+        self._covered.clear()
 
     def absorb(self, entry: PartialSubWindows) -> None:
         """New sub-windows came. Rarely they fall into slices that were taken in, as with a past that is read once more:
@@ -74,12 +98,16 @@ class KeptWindows:
 
     def forget(self, entries: Sequence[PartialSubWindows], plan: Plan, horizon: int) -> None:
         """The sub-windows before the horizon are about to go, and perhaps some queries have gone."""
+        if not self._kept:
+            return
         asked = {
             Kind(grouping.name, slot, query.window.range)
             for grouping in plan.answering
             for query, slot in zip(grouping.queries, _slot_names(grouping), strict=True)
         }
         self._kept = {kind: kept for kind, kept in self._kept.items() if kind in asked}
+        self._covered = {kind: own for kind, own in self._covered.items() if kind in asked}
+        self._steady = {kind: times for kind, times in self._steady.items() if kind in asked}
         for kept in self._kept.values():
             kept.forget(entries, horizon)
 
@@ -90,9 +118,11 @@ class KeptWindows:
         if not len(due):
             return None
         kinds = self._kinds(grouping, due)
-        if not self._pays(entries, grouping, due, kinds):
+        covering = self._covering(grouping, due, kinds) if len(kinds) <= MOST_COMBINED * MOST_KEPT else {}
+        sliding = {kind: windows for kind, windows in kinds.items() if kind not in covering}
+        if not self._pays(entries, grouping, due, sliding):
             return None
-        return self._answers(entries, grouping, due, kinds, work)
+        return self._answers(entries, grouping, due, kinds, covering, work)
 
     def _kinds(self, grouping: Grouping, due: Due) -> dict[Kind, Index]:
         """The due windows of each kind, by their ends."""
@@ -131,6 +161,26 @@ class KeptWindows:
         since = int(ends[0]) if kept is None else min(kept.high, int(ends[0]))
         return 2.0 * min(1.0, (int(ends[-1]) - since) / kind.range)
 
+    def _covering(self, grouping: Grouping, due: Due, kinds: Mapping[Kind, Index]) -> dict[Kind, CoveringKinds]:
+        """The kinds that do not slide, since others cover them that are due at the same instants."""
+        asked = {kind: _Asked.of(grouping, due, windows) for kind, windows in kinds.items()}
+        found = {}
+        for kind, own in asked.items():
+            covering = _covering_kinds(grouping, asked, kind, own)
+            if covering is None or not self._is_cheaper(covering):
+                self._steady.pop(kind, None)
+                continue
+            self._steady[kind] = self._steady.get(kind, 0) + 1
+            if kind not in self._kept or self._steady[kind] >= STEADY:
+                found[kind] = covering
+        return {kind: own for kind, own in found.items() if not any(other in found for other in own.kinds)}
+
+    def _is_cheaper(self, covering: CoveringKinds) -> bool:
+        """Whether their groups, as far as these are known, are combined sooner than as many rows enter and leave."""
+        known = [self._kept.get(kind) for kind in covering.kinds]
+        moved = sum(kept.moved if i < covering.added else -kept.moved for i, kept in enumerate(known) if kept)
+        return COMBINED * sum(kept.held for kept in known if kept) <= moved or not all(known)
+
     # Answers
 
     def _answers(
@@ -139,11 +189,15 @@ class KeptWindows:
         grouping: Grouping,
         due: Due,
         kinds: Mapping[Kind, Index],
+        covering: Mapping[Kind, CoveringKinds],
         work: Work,
     ) -> Iterator[Answers]:
         groups: dict[int, GroupStates] = {}
         for kind, windows in kinds.items():
-            groups |= self._slide(entries, grouping, kind, due, windows, work)
+            if kind not in covering:
+                groups |= self._slide(entries, grouping, kind, due, windows, work)
+        for kind, own in covering.items():
+            groups |= self._combine(grouping, kind, own, due, kinds, groups, work)
         for template, windows in due_by_shape(grouping, due, np.arange(len(due))):
             windows = windows[[grouping.queries[query].name not in work.over for query in due.query[windows]]]
             found = SlidGroups(grouping, [groups[window] for window in windows.tolist()])
@@ -167,7 +221,7 @@ class KeptWindows:
         if kept is None or start[0] < kept.low or end[0] < kept.high or not states <= set(kept.states):
             known = set() if kept is None else set(kept.states)
             kept = self._kept[kind] = KeptWindow(grouping, kind.slot, sorted(states | known, key=_name), start[0])
-        before = kept.operations
+        before, kept.moved = kept.operations, 0
         groups: dict[int, GroupStates] = {}
         for i, window in enumerate(windows.tolist()):
             if i and end[i] == end[i - 1]:
@@ -177,6 +231,67 @@ class KeptWindows:
             groups[window] = kept.groups()
         work.final += kept.operations - before
         return groups
+
+    def _combine(
+        self,
+        grouping: Grouping,
+        kind: Kind,
+        covering: CoveringKinds,
+        due: Due,
+        kinds: Mapping[Kind, Index],
+        groups: Mapping[int, GroupStates],
+        work: Work,
+    ) -> dict[int, GroupStates]:
+        """What each of the windows of a kind holds, from those that end with it (golab 8.3.3, CS6)."""
+        self._kept.pop(kind, None)
+        before, covered = self._covered.get(kind, (None, None))
+        if covered is None or before != covering:
+            covered = CoveredWindow(grouping, covering.added, len(covering.kinds))
+            self._covered[kind] = covering, covered
+        states = _states(grouping, due.query[kinds[kind]])
+        others = [{int(due.end[window]): window for window in kinds[other].tolist()} for other in covering.kinds]
+        operations, made, found = covered.operations, dict[int, GroupStates](), dict[int, GroupStates]()
+        for window, end in zip(kinds[kind].tolist(), due.end[kinds[kind]].tolist(), strict=True):
+            if end not in made:
+                made[end] = covered.groups([groups[other[end]] for other in others], states)
+            found[window] = made[end]
+        work.final += covered.operations - operations
+        return found
+
+
+class _Asked(NamedTuple):
+    """What is asked of the windows of a kind."""
+
+    slot: int
+    ends: frozenset[int]
+    states: frozenset[StateColumn]
+    combining: Combining | None
+
+    @staticmethod
+    def of(grouping: Grouping, due: Due, windows: Index) -> _Asked:
+        codes, templates = grouping.templates
+        queries = due.query[windows].tolist()
+        asked = [templates[code] for code in {int(codes[query]) for query in queries}]
+        states = frozenset[StateColumn]().union(*map(_states_of, asked))
+        kind = combining(aggregate for template in asked for aggregate in template.aggregates)
+        return _Asked(int(grouping.slot_of[queries[0]]), frozenset(due.end[windows].tolist()), states, kind)
+
+
+@lru_cache(maxsize=1 << 12)
+def _states_of(template: AnswerTemplate) -> frozenset[StateColumn]:
+    return frozenset(state for aggregate in template.aggregates for state in states_of(aggregate))
+
+
+def _covering_kinds(grouping: Grouping, asked: Mapping[Kind, _Asked], kind: Kind, own: _Asked) -> CoveringKinds | None:
+    """Kinds that cover this one, if all of them are due whenever it is, and have the states that it asks for."""
+    cover = grouping.covers.of(own.combining).get(own.slot)
+    if cover is None:
+        return None
+    others = tuple(kind._replace(slot=grouping.slot_names[slot]) for slot in cover.slots)
+    known = [asked.get(other) for other in others]
+    if not all(other is not None and own.ends <= other.ends and own.states <= other.states for other in known):
+        return None
+    return CoveringKinds(others, len(cover.added))
 
 
 def _slot_names(grouping: Grouping) -> list[str]:
@@ -189,7 +304,7 @@ def _name(state: StateColumn) -> str:
 
 def _states(grouping: Grouping, queries: Index) -> set[StateColumn]:
     templates = dict.fromkeys(grouping.queries[query].template for query in queries)
-    return {s for template in templates for aggregate in template.aggregates for s in states_of(aggregate)}
+    return set().union(*map(_states_of, templates))
 
 
 def _can_slide(grouping: Grouping, due: Due) -> bool:

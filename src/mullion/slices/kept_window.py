@@ -13,6 +13,7 @@ All of it follows from the sub-windows: it is never committed, and built again w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.base import State
-from mullion.expressions.arrays import Codes, Index, Times
+from mullion.expressions.arrays import Codes, Index, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import runs
 from mullion.expressions.vector import arrow_type
@@ -32,12 +33,19 @@ from mullion.slices.subwindow import PartialSubWindows
 NO_LINE = np.zeros(1, np.intp)
 NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
 
+MOMENTS = count(1)
+"""They tell apart the groups that have a line one after the other, in whatever window."""
+
 
 class GroupStates(NamedTuple):
     """What a window holds: the keys of each group, and its states."""
 
     keys: pa.Table
     states: dict[StateColumn, State]
+    lines: Index
+    """Where the window has each group,"""
+    since: Times
+    """and since when: another number there is another group."""
 
 
 class KeptWindow:
@@ -53,6 +61,9 @@ class KeptWindow:
         self.low = self.high = at
         """Which slices have been taken in."""
         self.operations = 0
+        self.moved = self.held = 0
+        """Rows that entered or left since its groups were asked for, and the groups that it had then."""
+        self._since: Times = np.empty(0, np.int64)
         self._keys = len(grouping.keys)
         schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
         self._lines, self._schema = CodeTable(schema), schema
@@ -103,6 +114,8 @@ class KeptWindow:
             lines = self._codes(entry, rows)
             order, starts = runs(lines)
             distinct = lines[order][starts]
+            self.moved += len(lines)
+            self._begin(distinct)
             for state in self.states:
                 partial = state.partial
                 if is_flipped and not isinstance(partial, Invertible):
@@ -112,12 +125,19 @@ class KeptWindow:
                 self._totals[state] = total
                 self.operations += len(lines)
 
+    def _begin(self, lines: Codes) -> None:
+        """Groups are about to enter: note since when those are here that were not."""
+        there = wider(EVENTS.partial, self._totals[EVENTS], self._room)[0]
+        self._since = grown(self._since, self._room, 0)
+        self._since[lines[there[lines] == 0]] = next(MOMENTS)
+
     def _leave(self, entries: Sequence[PartialSubWindows], low: int, *, is_flipped: bool) -> None:
         left = []
         for entry, rows in self._rows(entries, self.low, low):
             lines = self._codes(entry, rows)
             order, starts = runs(lines)
             distinct = lines[order][starts]
+            self.moved += len(lines)
             for state in self.states:
                 partial = state.partial
                 if isinstance(partial, Invertible):
@@ -190,7 +210,9 @@ class KeptWindow:
         """Every group that has a row in the window; without keys, one whether it has some or not."""
         lines = np.flatnonzero(self._totals[EVENTS][0]) if self._keys else NO_LINE
         keys = self._lines.rows(lines) if self._keys else self._schema.empty_table()
-        return GroupStates(keys, {state: self._state(state, lines) for state in self.states})
+        self.held = len(lines)
+        since = self._since[lines] if self._keys else NO_LINE
+        return GroupStates(keys, {state: self._state(state, lines) for state in self.states}, lines, since)
 
     def _state(self, state: StateColumn, lines: Index) -> State:
         partial = state.partial

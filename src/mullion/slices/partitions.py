@@ -72,9 +72,9 @@ class PartitionSet(AxisSet):
         """The keys of each partition that was seen, in the order of their codes."""
         self._members = Members(*(np.empty(0, np.int64) for _ in range(3)))
 
-    def take(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
+    def add_events(self, events: pa.Table, inputs: Input, tables: tuple[Prepared, ...]) -> list[Tally]:
         first = self.numbered
-        tallies = super().take(events, inputs, tables)
+        tallies = super().add_events(events, inputs, tables)
         number = np.arange(first, first + len(events))
         codes = self._codes(Columns.of(events, inputs.columns, inputs.evaluated))
         together = Members(*map(np.append, self._members, Members(codes, number, times_of(events))))

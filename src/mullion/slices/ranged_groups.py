@@ -6,11 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.base import State
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
-from mullion.planner.plan import Grouping, states_of
+from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import ranked
 from mullion.slices.kernels.ranges import Segments
 from mullion.slices.pairs import Pairs
@@ -65,6 +66,15 @@ class RangedGroups:
             return self._sequence.counted[name].lower(aggregate, self._values(name))
         states = [self._sequence.answer(state, self._low, self._high) for state in states_of(aggregate)]
         return aggregate.aggregate.lower(aggregate.argument_type, states)
+
+    def groups(self) -> Index:
+        return self._sequence.present[self._line] % self._sequence.groups
+
+    def numbers(self, state: StateColumn) -> State:
+        return self._sequence.numbers(state, self._low, self._high)
+
+    def finish(self, state: StateColumn, numbers: State) -> tuple[Vector, ...]:
+        return self._sequence.finish(state, numbers)
 
     def _bounds(self) -> tuple[Times, Times]:
         return self.pairs.spread(self._start), self.pairs.spread(self._end)

@@ -21,7 +21,7 @@ from mullion.slices.arrange import rank_of_keys
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.row_loops import first_of_each
-from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.subwindow import PartialSubWindows, fragments_of, slot_sizes
 
 MOST_OF = 0.75
 """The share of the rows from which on all of them are taken."""
@@ -45,10 +45,12 @@ class Rows:
     def slices(self) -> Times:
         return _concat([e.slices for e in self.entries], np.int64)
 
-    @property
-    def fragments(self) -> int:
-        """How many of the rows are those of fragments."""
-        return sum(len(e.slices) for e in self.entries if SLOT not in e.table.schema.names)
+    def fragments_of(self, slots: Sequence[str]) -> Index:
+        """How many rows of fragments each slot has."""
+        found = np.zeros(len(slots), np.intp)
+        for entry in self.entries:
+            found += fragments_of(entry, slots)
+        return found
 
     @property
     def keys(self) -> int:
@@ -145,6 +147,16 @@ class Rows:
         first = np.concatenate([[0], np.cumsum([len(e.slices) for e in self.entries])])
         rows = [rows + first[i] for i, (rows, _) in enumerate(parts)]
         return _concat(rows, np.intp), _concat([numbers for _, numbers in parts], np.intp)
+
+    def sizes(self, slots: Sequence[str]) -> list[int]:
+        """How many rows belong to each slot."""
+        found = [slot_sizes(entry, slots).tolist() for entry in self.entries]
+        return [sum(own) for own in zip(*found, strict=True)] if found else [0] * len(slots)
+
+    @property
+    def are_fragments(self) -> bool:
+        """Whether all rows are those of fragments, which are cut wherever a window of any slot starts or ends."""
+        return all(SLOT not in entry.table.schema.names for entry in self.entries)
 
     def within(self, start: int, end: int) -> Mask | None:
         """Which rows lie in a span of time; None where most do, for then it does not pay to leave the others out."""

@@ -23,7 +23,7 @@ from mullion.planner.statistics import ASSUMED, COUNTED, ONE_GROUP, SAMPLE, Grou
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.kernels.selection import Compared, Selection
-from mullion.slices.kernels.signature import fragments, unpack
+from mullion.slices.kernels.signature import truths
 
 MOST_SAMPLED = 50_000
 """Events of a sample."""
@@ -185,12 +185,11 @@ def _selections(
     first = groupings[0]
     alike = len(predicates) == len(first.predicates)
     index = first.index if alike else PredicateIndex(predicates, first.types)
-    found = fragments(index, Selection(Compared.of([index]), columns), columns.length)
-    truths = unpack(found.signatures, len(predicates))[found.number]
+    held = truths(index, Selection(Compared.of([index]), columns), columns.length)
     numbers = {predicate: i for i, predicate in enumerate(predicates)}
     selections = {}
     for g in groupings:
-        own = truths[:, [numbers[predicate] for predicate in g.predicates]]
+        own = held if alike and g is first else held[:, [numbers[predicate] for predicate in g.predicates]]
         at = {predicate: i for i, predicate in enumerate(g.predicates)}
         selections[g.name] = Sampled(_codes(columns, g.keys), own, at)
     return selections

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.base import State
 from mullion.aggregates.count import Count
 from mullion.aggregates.integer_states import WholeNumbers
 from mullion.aggregates.values import OverValues
@@ -41,6 +42,9 @@ SPARSE = 4
 """From so many possible lines a row on, lines are numbered by those that there are."""
 
 
+NOT_FINISHED: tuple[None, tuple[Vector, ...]] = None, ()
+
+
 @dataclass
 class RowSequence:
     """The rows of some slots in the order (slot, group, slice): any window of any slot and group is one range."""
@@ -53,26 +57,37 @@ class RowSequence:
     """slot * number of groups + group of each line; ascending."""
     stored: dict[StateColumn, tuple[Vector, ...]] = field(default_factory=dict)
     synopses: dict[tuple[StateColumn, str], Synopsis] = field(default_factory=dict)
-    answers: dict[StateColumn, tuple[Index, Index, tuple[Vector, ...]]] = field(default_factory=dict)
-    """The last answers of each state."""
+    answers: dict[StateColumn, tuple[Index, Index, State]] = field(default_factory=dict)
+    """The last answers of each state,"""
+    finished: dict[StateColumn, tuple[State | None, tuple[Vector, ...]]] = field(default_factory=dict)
+    """and what aggregates take of them."""
     same: dict[StateColumn, StateColumn] = field(default_factory=dict)
     """What each count is the same as."""
     counted: dict[str, CountedRows] = field(default_factory=dict)
 
     def answer(self, state: StateColumn, low: Index, high: Index) -> tuple[Vector, ...]:
-        """The state over each range. Aggregates and queries that ask for the same ranges are answered once (golab
-        8.3.1, rules CS1 and CS3)."""
+        """The state over each range, as aggregates take it."""
+        numbers = self.numbers(state, low, high)
+        if self.finished.get(state, NOT_FINISHED)[0] is not numbers:
+            self.finished[state] = numbers, self.finish(state, numbers)
+        return self.finished[state][1]
+
+    def numbers(self, state: StateColumn, low: Index, high: Index) -> State:
+        """The state over each range, to be combined or finished. Aggregates and queries that ask for the same ranges
+        are answered once (golab 8.3.1, rules CS1 and CS3)."""
         state = counted_with(state, self.rows, self.same)
         if state in self.answers:
             last_low, last_high, states = self.answers[state]
             if _same(last_low, low) and _same(last_high, high):
                 return states
-        found = self.synopsis(state, low, high).between(low, high)
-        loaded = () if isinstance(state.partial, WholeNumbers) else self._stored(state)
-        states = state.partial.finish(found, loaded)
+        states = self.synopsis(state, low, high).between(low, high)
         if len(low) <= MOST_REMEMBERED:
             self.answers[state] = low, high, states
         return states
+
+    def finish(self, state: StateColumn, numbers: State) -> tuple[Vector, ...]:
+        state = counted_with(state, self.rows, self.same)
+        return state.partial.finish(numbers, () if isinstance(state.partial, WholeNumbers) else self._stored(state))
 
     def synopsis(self, state: StateColumn, low: Index, high: Index) -> Synopsis:
         """The synopsis that answers these ranges soonest; each is built once."""
@@ -203,7 +218,7 @@ def sequence_of(rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | Non
     # The rows of one slot come in their order, so that as many as there are are all of them.
     is_whole = len(slots) == 1 and len(chosen) == len(rows)
     line = slot * groups + (group if is_whole else group[chosen])
-    order, starts, present = _by_line(line, (int(slot.max(initial=0)) + 1) * groups)
+    order, starts, present = by_line(line, (int(slot.max(initial=0)) + 1) * groups)
     placed = order if is_whole else chosen[order]
     times = rows.slices[placed]
     if not ranges.is_in_order(times, starts):
@@ -213,7 +228,7 @@ def sequence_of(rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | Non
     return RowSequence(rows, placed, Lines(times, starts), groups, present)
 
 
-def _by_line(line: Index, size: int) -> tuple[Index, Index, npt.NDArray[np.int64]]:
+def by_line(line: Index, size: int) -> tuple[Index, Index, npt.NDArray[np.int64]]:
     """An order of the rows by line, where each line that has some begins in it, and these lines."""
     names = None
     if size > SPARSE * len(line) + 1024:

@@ -20,12 +20,14 @@ from mullion.aggregates import Partial
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.coding.dictionary import codes_of, combine, runs
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import ORIGIN
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn
 from mullion.questions_first import give_way
 from mullion.slices.kernels.layout import SLOT
+from mullion.slices.kernels.ranges import count_members, rows_of_fragments
 from mullion.slices.kernels.signature import unpack
 
 LARGE_PORTION = 50_000
@@ -156,9 +158,14 @@ class PartialSubWindows:
             return order[chosen], number[chosen]
         bits_of = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
         codes, bits = self._signatures
-        inside = bits[:, [bit for bit, _ in bits_of]].T[:, codes[order]]
-        slot, row = np.nonzero(inside)
-        rows, numbers = order[row], np.array([number for _, number in bits_of], np.intp)[slot]
+        fragment, number = np.nonzero(bits[:, [bit for bit, _ in bits_of]])
+        first = np.searchsorted(fragment, np.arange(len(bits) + 1))
+        counts = np.zeros(len(bits_of), np.intp)
+        np.add.at(counts, number, np.bincount(codes[order], minlength=len(bits))[fragment])
+        rows = np.empty(counts.sum(), np.intp)
+        codes, order = frozen(codes, order)
+        rows_of_fragments(codes, order, first, number, np.cumsum(counts) - counts, rows)
+        numbers = np.repeat(np.array([number for _, number in bits_of], np.intp), counts)
         if "" in slots and self.knows(""):
             rows = np.concatenate([rows, order])
             numbers = np.concatenate([numbers, np.full(len(order), slots[""])])
@@ -243,6 +250,28 @@ def _satisfies_any(signatures: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     column = signatures.unify_dictionaries().combine_chunks()
     some = np.array([any(bits) for bits in column.dictionary.to_pylist()] + [False], np.bool_)
     return some[np.asarray(column.indices.fill_null(len(some) - 1), np.int64)]
+
+
+def fragments_of(entry: PartialSubWindows, slots: Sequence[str]) -> Index:
+    """How many rows of fragments each slot has."""
+    if SLOT in entry.table.schema.names:
+        return np.zeros(len(slots), np.intp)
+    codes, bits = entry._signatures
+    of_bits = np.zeros(len(entry.slots) + 2, np.intp)
+    rows, inside = frozen(np.bincount(codes, minlength=len(bits)), bits)
+    count_members(rows, inside, of_bits)
+    of_bits[-2] = len(codes) if entry.knows("") else 0
+    at = {name: bit for bit, name in enumerate(entry.slots)} | {"": len(entry.slots)}
+    return of_bits[[at.get(name, -1) for name in slots]]
+
+
+def slot_sizes(entry: PartialSubWindows, slots: Sequence[str]) -> Index:
+    """How many rows each slot has."""
+    if SLOT not in entry.table.schema.names:
+        return fragments_of(entry, slots)
+    sizes = np.bincount(in_one_piece(entry.table.column(SLOT)), minlength=len(entry.slots) + 1)
+    at = {name: number for number, name in enumerate(entry.slots)}
+    return sizes[[at.get(name, -1) for name in slots]]
 
 
 def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:

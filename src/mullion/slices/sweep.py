@@ -49,7 +49,8 @@ def _is_swept(state: StateColumn) -> bool:
 class Piece(NamedTuple):
     """Rows of a slot, in the order of their slices."""
 
-    slot: int
+    place: int
+    """That of the slot among those that are swept."""
     entry: int | None
     """The number of the sub-windows that have them; None: they are numbered among all rows."""
     rows: slice | Index
@@ -72,13 +73,15 @@ class Sweep:
     """
 
     rows: Rows
+    slots: Index
+    """Those that are swept, ascending. Below, they go by their place here."""
     pieces: list[Piece]
     course: Course
     bounds: Index
-    """The rows of slot s are bounds[s] to bounds[s + 1]."""
+    """The rows of a slot are bounds[place] to bounds[place + 1]."""
     groups: int
     names: npt.NDArray[np.int64] | None
-    """slot * number of groups + group of each line, ascending; None where lines are numbered so."""
+    """place * number of groups + group of each line, ascending; None where lines are numbered so."""
     size: int
     """How many lines there are."""
     is_by_key: bool
@@ -105,14 +108,15 @@ class Sweep:
         line = line.astype(np.int32 if size < np.iinfo(np.int32).max else np.int64, copy=False)
         numbers = sum(len(state.partial.stored) for state in grouping.states if isinstance(state.partial, WholeNumbers))
         values = np.empty((numbers, len(times)), np.int64)
-        return Sweep(rows, pieces, Course(*frozen(times, line)), bounds, groups, names, size, is_by_key, values)
+        return Sweep(rows, slots, pieces, Course(*frozen(times, line)), bounds, groups, names, size, is_by_key, values)
 
     def segments(self, slot: Index, start: Times, end: Times) -> Swept:
         """Windows, each of a slot, as they are swept."""
         first = first_of_segments(slot, start, end)
-        slots = np.stack([slot[first[:-1]], slot[first[:-1]] + 1])
-        lines = slots * self.groups if self.names is None else np.searchsorted(self.names, slots * self.groups)
-        return Swept(first, self.bounds[slots], lines, start, end)
+        place = np.searchsorted(self.slots, slot[first[:-1]])
+        places = np.stack([place, place + 1])
+        lines = places * self.groups if self.names is None else np.searchsorted(self.names, places * self.groups)
+        return Swept(first, self.bounds[places], lines, start, end)
 
     def numbers(self, state: StateColumn) -> range:
         """Where the numbers of a state that is added are among the values."""
@@ -151,11 +155,10 @@ class Sweep:
 
     def name(self, lines: Index) -> Times:
         """slot * number of groups + group, as rows number them."""
-        names = lines.astype(np.int64) if self.names is None else self.names[lines]
-        if not self.is_by_key:
-            return names
-        of_rank = np.argsort(self.rows.key_ranks)
-        return names - names % self.groups + of_rank[names % self.groups]
+        place, group = np.divmod(lines.astype(np.int64) if self.names is None else self.names[lines], self.groups)
+        if self.is_by_key:
+            group = np.argsort(self.rows.key_ranks)[group]
+        return self.slots[place] * self.groups + group
 
     @cached_property
     def keys(self) -> list[pa.Array]:
@@ -169,38 +172,40 @@ class Sweep:
 
 def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[Piece], Times, Index]:
     """The rows of the slots by slot and slice, their slices, and where each slot begins."""
-    names, last = grouping.slot_names, int(slots.max(initial=0))
-    wanted = {names[i]: int(i) for i in slots}
+    names, last = grouping.slot_names, len(slots) - 1
+    wanted = {names[i]: place for place, i in enumerate(slots)}
     runs = rows.runs(wanted)
     if runs:
         pieces = [Piece(*run) for run in runs]
         parts = [rows.entries[entry].slices[own] for _, entry, own in runs]
-        sizes = np.bincount([slot for slot, *_ in runs], [len(part) for part in parts], last + 1)
+        sizes = np.bincount([place for place, *_ in runs], [len(part) for part in parts], last + 1)
         times, bounds = _joined(parts), np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         if ranges.is_in_order(times, bounds):
             return pieces, times, bounds
     chosen, slot = rows.members(wanted)
-    order, bounds = np.empty(len(slot), np.intp), np.empty(last + 2, np.intp)
-    ranges.sort_by_line(slot, last + 1, order, bounds)
-    if not ranges.is_in_order(rows.slices[chosen[order]], bounds):
-        order = np.lexsort((rows.slices[chosen], slot))
-    chosen = chosen[order]
-    pieces = [Piece(s, None, chosen[bounds[s] : bounds[s + 1]]) for s in range(last + 1)]
-    return pieces, rows.slices[chosen], bounds
+    if (slot[1:] < slot[:-1]).any():
+        order = np.argsort(slot, kind="stable")
+        chosen, slot = chosen[order], slot[order]
+    bounds, times = np.searchsorted(slot, np.arange(last + 2)), rows.slices[chosen]
+    if not ranges.is_in_order(times, bounds):
+        order = np.lexsort((times, slot))
+        chosen, times = chosen[order], times[order]
+    pieces = [Piece(place, None, chosen[bounds[place] : bounds[place + 1]]) for place in range(len(slots))]
+    return pieces, times, bounds
 
 
 def _lines(rows: Rows, pieces: Sequence[Piece], *, is_by_key: bool) -> Array:
-    """slot * number of groups + group, or the rank of the group by its keys."""
+    """place * number of groups + group, or the rank of the group by its keys."""
     codes, groups = rows.groups
     groups = max(1, groups)
-    if len(pieces) == 1 and not pieces[0].slot and not is_by_key:
+    if len(pieces) == 1 and not pieces[0].place and not is_by_key:
         return codes[pieces[0].within(rows)]
-    kind = np.int32 if (pieces[-1].slot + 1) * groups < np.iinfo(np.int32).max else np.int64
+    kind = np.int32 if (pieces[-1].place + 1) * groups < np.iinfo(np.int32).max else np.int64
     numbers = rows.key_ranks if is_by_key else np.arange(groups)
     parts = [codes[piece.within(rows)].astype(np.int32, copy=False) for piece in pieces]
     line, at = np.empty(sum(map(len, parts)), kind), 0
     for piece, part in zip(pieces, parts, strict=True):
-        own, table = frozen(part, (numbers + piece.slot * groups).astype(kind))
+        own, table = frozen(part, (numbers + piece.place * groups).astype(kind))
         gather(own, table, 0, line[at : at + len(own)])
         at += len(own)
     return line
@@ -254,13 +259,13 @@ class Sweeping:
         pairs = slice(self._pairs)
         return Pairs.of(self._count[self.windows], self._out.windows[pairs].copy()), self._out.lines[pairs].copy()
 
-    def answer(self, state: StateColumn, pairs: Pairs, lines: Index, kept: Index | None) -> tuple[Vector, ...]:
+    def answer(self, state: StateColumn, pairs: Pairs, lines: Index, kept: Index | None) -> State:
         """A state of pairs of a window of now and a line: all that were found, or those of them that are kept."""
         partial = state.partial
         if isinstance(partial, WholeNumbers):
             own = (self._out.sums[at, : self._pairs] for at in self._places[state])
-            return partial.finish(tuple(sums.copy() if kept is None else sums[kept] for sums in own), ())
-        fields, stored = self._sweep.extremes(state)
+            return tuple(sums.copy() if kept is None else sums[kept] for sums in own)
+        fields, _ = self._sweep.extremes(state)
         if state not in self._stacks:
             (identity,) = partial.identity(1)
             self._stacks[state] = Stacks.nothing(identity, self._sweep.size, len(fields[0]))
@@ -271,7 +276,12 @@ class Sweeping:
         held, operation = self._stacks[state], OPERATIONS[partial.kind]
         sweeps.combinations(self._sweep.course, self._asked, first, wanted, fields[0], operation, held, found)
         self._sweep.operations += len(lines)
-        return partial.finish((found,), stored)
+        return (found,)
+
+    def finish(self, state: StateColumn, numbers: State) -> tuple[Vector, ...]:
+        """What aggregates take, of states that were answered and perhaps combined."""
+        loaded = () if isinstance(state.partial, WholeNumbers) else self._sweep.extremes(state)[1]
+        return state.partial.finish(numbers, loaded)
 
 
 class SweptGroups:
@@ -284,13 +294,14 @@ class SweptGroups:
         self._sweep, self._grouping, self._sweeping, self._counted = sweep, grouping, sweeping, counted
         self.pairs, self._line = sweeping.pairs()
         self._kept: Index | None = None
-        self._states: dict[StateColumn, tuple[Vector, ...]] = {}
+        self._states: dict[StateColumn, State] = {}
         self._values: dict[str, Counted] = {}
 
     def keep(self, index: Index) -> None:
         self.pairs, self._line = self.pairs.kept(index), self._line[index]
         self._kept = index if self._kept is None else self._kept[index]
-        self._states, self._values = {}, {}
+        self._states = {state: tuple(field[index] for field in own) for state, own in self._states.items()}
+        self._values = {}
 
     def key(self, at: int) -> pa.Array:
         return coded(self._sweep.keys[at], self._line)
@@ -309,14 +320,21 @@ class SweptGroups:
         if aggregate.values:
             name = self._grouping.counts_of(aggregate)
             return self._counted[name].lower(aggregate, self._counts(name))
-        return aggregate.aggregate.lower(aggregate.argument_type, [self._state(s) for s in states_of(aggregate)])
+        states = [self.finish(state, self.numbers(state)) for state in states_of(aggregate)]
+        return aggregate.aggregate.lower(aggregate.argument_type, states)
 
-    def _state(self, state: StateColumn) -> tuple[Vector, ...]:
+    def groups(self) -> Index:
+        return self._sweep.name(self._line) % self._sweep.groups
+
+    def numbers(self, state: StateColumn) -> State:
         """The state of each pair, which aggregates share (golab 8.3.1, rule CS3)."""
         state = self._sweep.counted_with(state)
         if state not in self._states:
             self._states[state] = self._sweeping.answer(state, self.pairs, self._line, self._kept)
         return self._states[state]
+
+    def finish(self, state: StateColumn, numbers: State) -> tuple[Vector, ...]:
+        return self._sweeping.finish(self._sweep.counted_with(state), numbers)
 
     def _counts(self, name: str) -> Counted:
         """The value counts of each pair, which aggregates over the same values share."""

@@ -79,13 +79,13 @@ class WindowTier:
         self.entries = [same if held is entry else held for held in self.entries]
         self._unsaved = [same if held is entry else held for held in self._unsaved]
 
-    def saw(self, slices: Times) -> int:
+    def add_slices(self, slices: Times) -> int:
         """Note slices that hold an event; returns how many are new."""
         before = len(self.slices)
         self.slices = distinct(np.concatenate([self.slices, slices]))
         return len(self.slices) - before
 
-    def saw_before(self, name: str, slices: Times) -> None:
+    def inherit_slices(self, name: str, slices: Times) -> None:
         """Note slices that held an event before a query was here. They are cut at its edges, perhaps not at those of
         others."""
         if len(slices):
@@ -104,7 +104,8 @@ class WindowTier:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
         second time. `scheduled`: the instants of those with SLIDE AT MOST."""
         for query in grouping.queries:
-            self.cursors.setdefault(query.name, Cursor())
+            if query.name not in self.cursors:
+                self.cursors[query.name] = Cursor()
         seen = SeenEvents(oldest, newest, self.slices, self.inherited)
         return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most, scheduled)
 
@@ -130,16 +131,21 @@ class WindowTier:
             (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark - q.window.slide)
             if q.at_most is not None
             else (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark)
-            for q in plan.queries
+            for grouping in plan.answering
+            for q in grouping.bounded
         }
-        return self.forget_before(plan, min((needed_from(*a) for a in asked), default=watermark))
+        needed = [needed_from(*a) for a in asked]
+        for grouping in plan.answering:
+            needed += _earliest(grouping.unbounded_windows, watermark)
+        return self.forget_before(plan, min(needed, default=watermark))
 
     def forget_before(self, plan: Plan, horizon: int) -> int:
         """Drop what lies before the horizon, but for queries whose windows have no start: there it becomes one."""
         self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
         self.slices = self.slices[self.slices >= horizon]
         names = {q.name for q in plan.queries}
-        self.cursors = {name: c for name, c in self.cursors.items() if name in names}
+        if not self.cursors.keys() <= names:
+            self.cursors = {name: c for name, c in self.cursors.items() if name in names}
         left = {name: slices[slices >= horizon] for name, slices in self.inherited.items() if name in names}
         self.inherited = {name: slices for name, slices in left.items() if len(slices)}
         give_way()
@@ -164,7 +170,7 @@ class WindowTier:
         for name in sorted(names & other.cursors.keys()):
             self.cursors[name] = other.cursors[name]
         for name in names:
-            self.saw_before(name, np.concatenate([other.slices, other.inherited.get(name, other.slices[:0])]))
+            self.inherit_slices(name, np.concatenate([other.slices, other.inherited.get(name, other.slices[:0])]))
         self.waiting |= other.waiting & names
         taken = [entry.for_readers(names) for entry in other.entries]
         taken = [entry for entry in taken if entry.readers]
@@ -257,7 +263,7 @@ def _order_of(size: int) -> int:
 
 def is_endless(plan: Plan) -> bool:
     """Whether some query's windows have no start, so that they need all there ever was."""
-    return any(q.window.range == EVERYTHING or q.frame.is_endless for q in plan.queries)
+    return any(grouping.is_endless for grouping in plan.answering)
 
 
 def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:
@@ -283,6 +289,14 @@ def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation
     own = () if grouping.counted else query.template.aggregates
     states = (state for aggregate in own for state in states_of(aggregate))
     return entry.knows(slot_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
+
+
+def _earliest(windows: Times, watermark: int) -> list[int]:
+    """`needed_from` of queries that answer for ever, all at once: the earliest of it, if there is any."""
+    range_, slide, offset = windows.T
+    starts = offset + ((watermark - offset) // slide + 1) * slide - range_
+    starts[range_ == EVERYTHING] = watermark
+    return [int(starts.min())] if len(starts) else []
 
 
 def needed_from(

@@ -119,6 +119,7 @@ class SparkBackend:
             follow=not run.bounded,
             every=every,
             larger=lambda: run.overload.monitor.larger,
+            listed=lambda: source.in_batches(notes) if run.journal is None else None,
         )
         source.watch(notes, feed.progress)
         return feed

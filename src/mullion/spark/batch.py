@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
+from mullion.runtime.batch import FEW, Batch, ByGrouping, Collected, Tables
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -35,11 +35,24 @@ from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import TIME, Events, malformed_records, selection, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
-from mullion.spark.files import RowGroup, by_change, can_tell_time, files_of, local, pieces_of, read, uris_of
-from mullion.spark.footers import extent_of
+from mullion.spark.files import (
+    Portions,
+    RowGroup,
+    by_change,
+    can_tell_time,
+    files_of,
+    local,
+    pieces_of,
+    read,
+    read_ahead,
+    uris_of,
+)
+from mullion.spark.footers import check_files, extent_of
 from mullion.spark.larger_batches import larger_batches
 from mullion.spark.options import reads_alike
+from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
+from mullion.spark.session import in_this_process
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
@@ -71,6 +84,7 @@ class SparkBatch:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
         self._number, self._open, self._look = number, open_, look
         self._pieces_of: dict[frozenset[str], tuple[RowGroup, ...] | None] = {}
+        self._begun: tuple[Portions, Iterator[pa.Table]] | None = None
 
     @property
     def number(self) -> int:
@@ -131,7 +145,9 @@ class SparkBatch:
             )
 
     def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
-        return collect_partials(self._for_plan(together, tables), together, bounds, expected)
+        events = replace(self._for_plan(together, tables), begun=self._begun)
+        self._begun = None
+        return collect_partials(events, together, bounds, expected)
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         return partials_within(self._for_plan(plan, tables).of(stretch), plan)
@@ -147,6 +163,11 @@ class SparkBatch:
 
     def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
         events, pieces = replace(self._events, tables=tables), self._pieces_for(groupings)
+        if pieces is not None and self._begun is None and in_this_process(events.session):
+            # What is planned next takes one core, and then a large batch is most probably read like this.
+            what = Portions.of(events.stream, groupings, pieces, events.portion, events.thinned)
+            if sum(piece.rows for piece in pieces) > FEW:
+                self._begun = what, read_ahead(what.read(pieces))
         return of_batch(events, pieces, groupings, tables, self._look)
 
     def times(self, stretch: Stretch) -> Tally:
@@ -242,13 +263,28 @@ class SparkSource:
     def _session(self) -> SparkSession:
         return self.engine_session() if self._last is None else self._last.sparkSession
 
-    def batch(self, frame: DataFrame, number: int) -> SparkBatch:
+    def in_batches(self, notes: Path) -> FilesInBatches | None:
+        """The files that lie there, where they are all that the source is; None where Spark has to say what it is."""
+        if not self.plain or self.log is None or not self._may_read_files or not in_this_process(self.engine_session()):
+            return None
+        files = plain_files(self.stream.stored)
+        if files is None or not can_go_on(notes):
+            return None
+        self._backlog = Backlog.of(self.stream.stored, self.memory(), self.log, self.partials())
+        most = self._backlog.options.get("maxbytespertrigger")
+        waiting = [file for file in files if file.path not in self._backlog.noted]
+        return FilesInBatches(notes, waiting, None if most is None else int(most))
+
+    def batch(self, frame: DataFrame | None, number: int) -> SparkBatch:
+        """A batch as Spark hands it over; without a frame, of the files that are noted for it."""
         self._last = frame
         return SparkBatch(number, lambda: self._opened(frame, number), self.look)
 
-    def _opened(self, batch: DataFrame, number: int) -> tuple[Events, list[str] | None]:
+    def _opened(self, batch: DataFrame | None, number: int) -> tuple[Events, list[str] | None]:
         """The batch with every column's values under its name and of its type, and what is known of its files; refuses
         files that hold others."""
+        if batch is None:
+            return self._listed(number)
         if self._columns is None:
             self._columns = frozenset(batch.columns)
         if self.log is not None and tells_files(self._columns):
@@ -265,11 +301,24 @@ class SparkSource:
             batch = with_source(batch)
         if self.plain and self.log is not None:
             batch = as_declared(self.stream.stored, batch, order)
-            look_for_columns(self._unseen, batch, order)
+            look_for_columns(self._unseen, lambda: batch, order, self._session)
+        return self._events_of(lambda: batch, number, order), paths
+
+    def _listed(self, number: int) -> tuple[Events, list[str] | None]:
+        """A batch of the files that are noted for it. Spark opens them when something is asked of it."""
+        assert self.log is not None
+        order, stored = self.log.files_of(number), self.stream.stored
+        paths = files_of(order, order)
+        check_files(stored.name, paths or (), stored.columns)
+        opened = cache(lambda: open_files(self._session, stored, order))
+        look_for_columns(self._unseen, opened, order, self._session)
+        return self._events_of(opened, number, order), paths
+
+    def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> Events:
         files = FileOrder(tuple(order)) if order else None
         memory, bytes_of_row = self.memory(), row_bytes(self.stream.types.values())
         portion, most = self._portion(memory, bytes_of_row), memory.most_rows(bytes_of_row)
-        return Events(batch, self.stream, number=number, files=files, portion=portion, most=most), paths
+        return Events(opened, self.stream, self._session, number=number, files=files, portion=portion, most=most)
 
     def _portion(self, memory: Memory, bytes_of_row: int) -> int:
         """Rows that the kernel takes at once."""
@@ -313,7 +362,7 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             portion = self._portion(self.memory(), row_bytes(self.stream.types.values()))
-            events = Events(frame, self.stream, files=order, portion=portion)
+            events = Events(partial(_same, frame), self.stream, self._session, files=order, portion=portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
@@ -327,6 +376,11 @@ def evaluated_by_spark(
     session: SparkSession, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]
 ) -> tuple[pa.Table, Input]:
     """Events with all their columns and with what only Spark can evaluate of them."""
-    batch = Events(session.createDataFrame(events), stream)
+    frame = session.createDataFrame(events)
+    batch = Events(lambda: frame, stream, session)
     sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
     return sent.toArrow(), inputs
+
+
+def _same(frame: DataFrame) -> DataFrame:
+    return frame

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order, place_text
@@ -20,7 +20,7 @@ from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import RowGroup, ThinnedFiles, local
+from mullion.spark.files import Portions, RowGroup, ThinnedFiles, local
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 TIME = "`#t`"
@@ -37,12 +37,16 @@ _views = count()
 class Events:
     """A batch of a stream, perhaps only a part of it."""
 
-    batch: DataFrame
+    opened: Callable[[], DataFrame]
+    """The batch as a DataFrame. It is not asked for where the kernel reads all that is needed from files."""
     stream: Stream
+    session: SparkSession
     within: Stretch = EVERYWHERE
     """Only events of this stretch of time."""
     pieces: tuple[RowGroup, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
+    begun: tuple[Portions, Iterator[pa.Table]] | None = None
+    """What is being read of them already."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""
     number: int = 0
@@ -57,6 +61,10 @@ class Events:
     """What is kept of the events."""
     cuts: tuple[int, ...] = ()
     """Times at which Spark cuts the batch, so that it hands over so many partials at once that they fit."""
+
+    @property
+    def batch(self) -> DataFrame:
+        return self.opened()
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """SELECT columns FROM the events, in the order of arrival."""
@@ -74,9 +82,9 @@ class Events:
 
     def select(self, columns: Sequence[str], *, before: str = "", after: str = "") -> DataFrame:
         """SELECT columns FROM the events, which have their own columns and TIME; text may stand around it."""
-        view = f"mullion_batch_{next(_views)}"
-        self.batch.createOrReplaceTempView(view)
-        session = self.batch.sparkSession
+        view, batch = f"mullion_batch_{next(_views)}", self.batch
+        batch.createOrReplaceTempView(view)
+        session = batch.sparkSession
         try:
             timed = f"(SELECT *, {self._time()} AS {TIME}{self._computed()}{self._weight()} FROM {view})"
             selected = f"SELECT {', '.join(columns)} FROM {timed} WHERE {self.within.where(TIME)}{self._kept()}"
@@ -169,10 +177,12 @@ class Events:
 
     def malformed(self) -> Events:
         """The records without a time."""
-        return replace(self, batch=self.batch.where(f"{self._time()} IS NULL"))
+        records = self.batch.where(f"{self._time()} IS NULL")
+        return replace(self, opened=lambda: records)
 
     def first(self, number: int) -> Events:
-        return replace(self, batch=self.batch.limit(number))
+        head = self.batch.limit(number)
+        return replace(self, opened=lambda: head)
 
 
 def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:

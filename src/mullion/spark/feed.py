@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.spark.failures import SparkFailure, raised_in_worker, source_error
+from mullion.spark.own_files import FilesInBatches, OwnQuery
 from mullion.spark.sources import located
 
 
@@ -30,15 +32,18 @@ class Feed:
     session: SparkSession
     directory: Path
     """Where Spark notes how far it has read."""
-    process: Callable[[DataFrame, int], None]
+    process: Callable[[DataFrame | None, int], None]
+    """Without a DataFrame the batch is what was noted here."""
     finish: Callable[[], None]
     follow: bool
     every: int = 0
     """Microseconds from the beginning of a batch to that of the next, at least."""
     larger: Callable[[], int] = lambda: 1
     """How many times larger batches should be than the user chose."""
+    listed: Callable[[], FilesInBatches | None] = lambda: None
+    """The files of a source that needs no query of Spark's, where the source ends."""
     ended: bool = False
-    _query: StreamingQuery | None = None
+    _query: StreamingQuery | OwnQuery | None = None
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _worker: int | None = None
     """The thread of what is at work."""
@@ -49,6 +54,10 @@ class Feed:
 
     def start(self) -> None:
         self._opened_with = self.larger()
+        files = self.listed() if self.frame is None and not self.follow else None
+        if files is not None:
+            self._query = OwnQuery(partial(self._play, files))
+            return
         frame = self.frame if self.frame is not None else self.open()
         if not frame.isStreaming:
             with suppress(RuntimeError):
@@ -63,7 +72,15 @@ class Feed:
         except SparkFailure as problem:
             raise source_error(f"stream '{self.stream.name}'", problem) from problem
 
-    def _batch(self, batch: DataFrame, number: int) -> None:
+    def _play(self, files: FilesInBatches) -> None:
+        """One batch after the other, until one fails or the stream is stopped."""
+        try:
+            for number in files.batches():
+                self._batch(None, number)
+        except BaseException as failure:
+            self._failure = self._failure if self._failure is not None or self._stopped else failure
+
+    def _batch(self, batch: DataFrame | None, number: int) -> None:
         """A failure is kept for the caller's thread. Spark only learns that there was one, and starts no other batch.
 
         Spark gets an Exception in any case: after any other BaseException it would wait forever.
@@ -140,7 +157,7 @@ class Feed:
             self._end()
         return over
 
-    def _reopen(self, query: StreamingQuery) -> None:
+    def _reopen(self, query: StreamingQuery | OwnQuery) -> None:
         """Go on with batches of another size. Spark knows a limit only from the start; what it has planned and not
         done, it plans again."""
         with self.at_work():
@@ -177,6 +194,7 @@ class Feed:
     def _let_go(self) -> None:
         """Java may know the callback for long after the last batch. It must not hold what the batches held."""
         self.process, self.finish, self.open = _process_nothing, _finish_nothing, _open_nothing
+        self.listed = _list_nothing
 
     def raise_failure(self) -> None:
         failure = self._failure
@@ -193,11 +211,15 @@ class Feed:
         raise source_error(f"stream '{self.stream.name}'", failure) from failure
 
 
-def _process_nothing(batch: DataFrame, number: int) -> None:
+def _process_nothing(batch: DataFrame | None, number: int) -> None:
     raise RuntimeError("the stream has stopped")
 
 
 def _finish_nothing() -> None:
+    return None
+
+
+def _list_nothing() -> None:
     return None
 
 

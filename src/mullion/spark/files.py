@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -28,7 +30,10 @@ from mullion.kernels.thinning import Thinner
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.memory import AT_ONCE
+from mullion.planner.plan import Grouping
+from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
+from mullion.slices.kernels.partial import takes_order
 from mullion.spark.footers import WHOLE, footer
 
 MOST_FILES = 2000
@@ -178,6 +183,53 @@ def read(
                 chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+class Portions(NamedTuple):
+    """What is read of files, for all that the kernel does with a batch."""
+
+    pieces: tuple[RowGroup, ...]
+    columns: tuple[str, ...]
+    time: str
+    texts: tuple[str, ...]
+    arrival: bool
+    most: int
+    thinned: ThinnedFiles | None = None
+
+    @staticmethod
+    def of(
+        stream: Stream,
+        groupings: Sequence[Grouping],
+        pieces: Sequence[RowGroup],
+        most: int,
+        thinned: ThinnedFiles | None,
+    ) -> Portions:
+        """What groupings need, of which the kernel may read everything."""
+        needed = kernel_columns(groupings)
+        assert needed is not None
+        columns = tuple(name for name in stream.types if name in needed)
+        texts = tuple(name for name in columns if stream.types[name].kind == "string")
+        return Portions(tuple(pieces), columns, stream.time_column, texts, takes_order(groupings), most, thinned)
+
+    def read(self, pieces: Sequence[RowGroup]) -> Iterator[pa.Table]:
+        """Of some of the pieces."""
+        what = list(self.columns), self.time, self.texts
+        return read(pieces, *what, arrival=self.arrival, most=self.most, thinned=self.thinned)
+
+
+def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same tables; the first one is read from now on, and the next one while one is worked on."""
+    reader = ThreadPoolExecutor(1, thread_name_prefix="mullion-read")
+    return _handed_over(reader, reader.submit(next, tables, None), tables)
+
+
+def _handed_over(
+    reader: ThreadPoolExecutor, coming: Future[pa.Table | None], tables: Iterator[pa.Table]
+) -> Iterator[pa.Table]:
+    with reader:
+        while (table := coming.result()) is not None:
+            coming = reader.submit(next, tables, None)
+            yield table
 
 
 @dataclass(frozen=True)

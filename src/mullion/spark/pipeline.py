@@ -8,7 +8,6 @@ files to read. The kernel tells late events from others in the same pass; Spark 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -25,13 +24,14 @@ from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import FEW, ByGrouping, Collected, Portion, collected, job_of, partials_of
 from mullion.slices.bounds import EVERYWHERE, Stretch
-from mullion.slices.inputs import columns_of, kernel_columns
+from mullion.slices.inputs import columns_of
 from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import Events, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import RowGroup, ThinnedFiles, read, shares
+from mullion.spark.files import Portions, RowGroup, read, read_ahead, shares
 from mullion.spark.native import native_frame, native_partials
+from mullion.spark.session import in_this_process
 from mullion.storage.files import serialised
 
 
@@ -154,18 +154,16 @@ def _from_files(events: Events, together: Pass, pieces: Sequence[RowGroup], boun
     """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
     JVM, and in tasks on a cluster."""
     stream = events.stream
-    needed = kernel_columns(together.groupings)
-    assert needed is not None
-    types = {name: stream.types[name] for name in stream.types if name in needed}
-    job = _job(together, Input(types), events)
-    texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    load = _Load(job, list(types), stream.time_column, texts, events.within, bounds, events.portion, events.thinned)
+    what = Portions.of(stream, together.groupings, pieces, events.portion, events.thinned)
+    job = _job(together, Input({name: stream.types[name] for name in what.columns}), events)
+    load = _Load(job, what, events.within, bounds)
     if sum(piece.rows for piece in pieces) <= FEW:
         return list(load.portions(pieces))
-    context = events.batch.sparkSession.sparkContext
-    if (context.master or "").startswith("local"):
-        threads = context.defaultParallelism
-        return list(load._replace(job=replace(job, threads=threads)).portions(pieces))
+    context = events.session.sparkContext
+    if in_this_process(events.session):
+        load = load._replace(job=replace(job, threads=context.defaultParallelism))
+        begun = events.begun[1] if events.begun is not None and events.begun[0] == what else None
+        return list(load.partials_of(read_ahead(what.read(pieces)) if begun is None else begun))
     parts = shares(pieces, context.defaultParallelism)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +172,7 @@ def _from_files(events: Events, together: Pass, pieces: Sequence[RowGroup], boun
                 for portion in load.portions(parts[number]):
                     yield _sent_back(portion)
 
-    tasks = events.batch.sparkSession.range(0, len(parts), 1, len(parts))
+    tasks = events.session.range(0, len(parts), 1, len(parts))
     return _returned(tasks.mapInArrow(run, RETURNED))
 
 
@@ -182,32 +180,17 @@ class _Load(NamedTuple):
     """What is read of files, and what is made of it."""
 
     job: Job
-    columns: Sequence[str]
-    time: str
-    texts: Sequence[str]
+    what: Portions
     stretch: Stretch
     bounds: Stretch
-    most: int
-    """Rows at once."""
-    thinned: ThinnedFiles | None = None
 
     def portions(self, pieces: Sequence[RowGroup]) -> Iterator[Portion]:
-        """The partials of the pieces. With several threads the next rows are read meanwhile."""
-        arrival = takes_order(self.job.groupings)
-        tables = read(
-            pieces, self.columns, self.time, self.texts, arrival=arrival, most=self.most, thinned=self.thinned
-        )
-        for table in tables if self.job.threads == 1 else _ahead(tables):
+        """The partials of the pieces."""
+        return self.partials_of(self.what.read(pieces))
+
+    def partials_of(self, tables: Iterator[pa.Table]) -> Iterator[Portion]:
+        for table in tables:
             yield partials_of(self.stretch.of(table), self.job, self.bounds)
-
-
-def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same tables; the next one is read while one is worked on."""
-    with ThreadPoolExecutor(1, thread_name_prefix="mullion-read") as reader:
-        coming = reader.submit(next, tables, None)
-        while (table := coming.result()) is not None:
-            coming = reader.submit(next, tables, None)
-            yield table
 
 
 def sampled_groups(events: Events, plan: Plan, grouping: Grouping, most: int) -> int:

@@ -356,6 +356,11 @@ def _ends(offsets: str) -> dict[str, int]:
     return ends
 
 
+def last_note(checkpoint: SparkCheckpoint, batch: int) -> int | None:
+    """The last note of files that a batch takes; None where that cannot be told."""
+    return _ends("\n".join(checkpoint.offsets.read(str(batch)) or ())).get("0")
+
+
 def _summed(notes: Iterable[list[str]], checksum: int) -> int:
     for lines in notes:
         for line in lines:

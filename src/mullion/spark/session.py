@@ -123,6 +123,11 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None and not is_dead()
 
 
+def in_this_process(session: SparkSession) -> bool:
+    """Whether executors are threads of the JVM that this process has started."""
+    return (session.sparkContext.master or "").startswith("local")
+
+
 def heap_bytes(session: SparkSession) -> int:
     """How far the heap of a session's JVM may grow."""
     jvm: Any = session._jvm

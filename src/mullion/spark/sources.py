@@ -10,7 +10,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial, reduce
 from itertools import chain, groupby
 from pathlib import Path
@@ -314,16 +314,15 @@ def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] 
     return tuple(seen for file in paths if (seen := _seen(file)) is not None)
 
 
-def look_for_columns(unseen: Unseen, batch: DataFrame, uris: list[str]) -> None:
+def look_for_columns(unseen: Unseen, opened: Callable[[], DataFrame], uris: list[str], session: SparkSession) -> None:
     """Tell once which declared columns neither the files of a batch have nor the others that lie there."""
     if not unseen.left:
         return
-    session = batch.sparkSession
     others = (Path(path).absolute().as_uri() for path, *_ in table_files(unseen.source) or ())
 
     def has_values(columns: list[str]) -> list[str]:
         quoted = (f"`{column.replace('`', '``')}`" for column in columns)
-        (counts,) = batch.selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
+        (counts,) = opened().selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
         return [column for column, has_any in zip(columns, counts, strict=True) if has_any]
 
     read = partial(head, session, size=HEAD)

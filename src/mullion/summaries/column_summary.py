@@ -60,7 +60,7 @@ class ColumnSummary:
         copied._zones, copied._past, copied._counts = self._zones.copy(), self._past.copy(), None
         return copied
 
-    def take(self, events: pa.Table, type_: Type, share: int | None = None) -> None:
+    def add_events(self, events: pa.Table, type_: Type, share: int | None = None) -> None:
         """Events in their order. `share`: the bytes that it may have where its definition says nothing."""
         times = times_of(events)
         if self.since is not None and len(times) and times[0] <= self.since:

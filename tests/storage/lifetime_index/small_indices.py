@@ -20,6 +20,8 @@ from mullion.storage.lifetime_index import (
     wave_by_expiry,
     wave_by_insertion,
 )
+from mullion.storage.lifetime_index.rows import alive
+from mullion.storage.lifetime_index.snapshot import Snapshot
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.float64(), "id": pa.int64()})
 LIFETIME, INTERVAL = 16, 2
@@ -50,11 +52,9 @@ def create(
     partitioning: DoublyPartitioned,
     clustering: str,
     schema: pa.Schema = SCHEMA,
-    *,
-    generations: int = 2,
 ) -> LifetimeIndex:
     definition = Definition(schema, "k", Calendar(partitioning, LIFETIME, INTERVAL), clustering, bucket_rows=3)
-    return LifetimeIndex.create(directory, definition, generations=generations)
+    return LifetimeIndex.create(directory, definition)
 
 
 def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | None = None) -> Any:
@@ -62,6 +62,22 @@ def update(index: LifetimeIndex, now: int, rows: list[Row], gone: list[int] | No
     start, end = (np.array([row[i] for row in rows], np.int64) for i in (3, 4))
     wanted = None if gone is None else pa.table({"id": pa.array(gone, pa.int64())})
     return index.update(now, pa.table(columns, schema=SCHEMA), start, end, gone=wanted)
+
+
+def scan(snapshot: Snapshot, at: int | None = None) -> pa.Table:
+    """The rows that are there, by default when the index was updated."""
+    return _there(snapshot, [table for sub in snapshot.subs for table in sub.tables()], at)
+
+
+def search(snapshot: Snapshot, values: Any, at: int | None = None) -> pa.Table:
+    """Those with this key, or one of these."""
+    keys = pa.array(values if isinstance(values, list) else [values], snapshot.shape.key_type)
+    return _there(snapshot, [sub.search(keys) for sub in snapshot.subs if sub.rows], at)
+
+
+def _there(snapshot: Snapshot, tables: list[pa.Table], at: int | None) -> pa.Table:
+    nothing = snapshot.shape.stored.empty_table()
+    return nothing if snapshot.now is None else alive(pa.concat_tables([nothing, *tables]), at or snapshot.now)
 
 
 def listed(table: pa.Table) -> list[Row]:

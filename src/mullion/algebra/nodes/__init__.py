@@ -37,7 +37,7 @@ from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.nodes.table_lookup import TableLookup
 from mullion.algebra.nodes.union import Union
-from mullion.algebra.nodes.walk import has_total, is_aggregates, scans, tables_of
+from mullion.algebra.nodes.walk import comes_at_instants, has_total, is_aggregates, scans, tables_of
 
 __all__ = [
     "KINDS",
@@ -57,6 +57,7 @@ __all__ = [
     "Scan",
     "TableLookup",
     "Union",
+    "comes_at_instants",
     "has_total",
     "is_aggregates",
     "nodes",

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import SECOND, Estimates, Flow, OperatorCost
-from mullion.algebra.nodes.base import Columns, OverOne
+from mullion.algebra.nodes.base import Columns, Node, OverOne
+from mullion.algebra.nodes.join_synopsis import JoinSynopsis, ProbedWindow
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.splitting import Keys, ShardKeys, by_own_keys
@@ -31,6 +32,7 @@ class Aggregated(OverOne):
 
     `slide` and `offset`: the relation changes only at these instants, as its windows do; None: at every change.
     `is_marked`: its input may tell a part of its rows, and `COMPLETE` says where it told all.
+    `synopsis`: what it is answered from instead of the rows of its input, where others over the same join are too.
     """
 
     keys: tuple[tuple[Expr, Type], ...]
@@ -38,6 +40,18 @@ class Aggregated(OverOne):
     slide: int | None = None
     offset: int = 0
     is_marked: bool = False
+    synopsis: JoinSynopsis | None = None
+
+    @property
+    def operator_inputs(self) -> tuple[Node, ...]:
+        return self.inputs if self.synopsis is None else (self.synopsis,)
+
+    @property
+    def probe(self) -> ProbedWindow:
+        """What it asks of the synopsis."""
+        window, length = next(self.windows())
+        assert isinstance(window, Scan) and self.slide is not None
+        return ProbedWindow(length or window.window.range or 0, self.slide, self.offset)
 
     @property
     def columns(self) -> Columns:
@@ -46,6 +60,8 @@ class Aggregated(OverOne):
         return (*keys, *((f"#a{i}", bound.result) for i, bound in enumerate(self.aggregates)), *marked)
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
+        if self.synopsis is not None:
+            return [set()]
         read = [expr for bound in self.aggregates for expr in bound.expressions()]
         return [names_in(*(key for key, _ in self.keys), *read)]
 
@@ -57,7 +73,8 @@ class Aggregated(OverOne):
         bound = ", ".join(map(_aggregate, self.aggregates))
         keys = list_text(key for key, _ in self.keys)
         marked = ", marked" if self.is_marked else ""
-        return f"aggregated({self.input.text}, by ({keys}), {bound}, {self.slide}, {self.offset}{marked})"
+        probed = "" if self.synopsis is None else f", from {self.synopsis.text}"
+        return f"aggregated({self.input.text}, by ({keys}), {bound}, {self.slide}, {self.offset}{marked}{probed})"
 
     @property
     def explained(self) -> str:

@@ -30,6 +30,14 @@ def has_total(root: Node) -> bool:
             return any(map(has_total, root.inputs))
 
 
+def comes_at_instants(root: Node) -> bool:
+    """Whether all its rows are made of results of periodic aggregates. These live from just before their instant, so
+    that it sees them; they have come at the instant itself."""
+    if isinstance(root, Aggregated):
+        return root.slide is not None
+    return bool(root.inputs) and all(map(comes_at_instants, root.inputs))
+
+
 def scans(root: Node) -> list[Scan]:
     """The windows that the relation stands on, from left to right."""
     return [node for node in nodes(root) if isinstance(node, Scan)]

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from mullion.planner.schedules.tasks import Task
+import numpy as np
+
+from mullion.planner.schedules.tasks import Task, joint_access, often_together
 
 FURTHEST = 1_000_000
 """Updates: what happens together more rarely than this does not count."""
+
+
+FURTHEST_LAID_OUT = 2520
+"""Updates that are laid out one by one: a multiple of all periods up to ten."""
 
 
 def shared_cost(tasks: Sequence[Task]) -> float:
@@ -26,6 +32,8 @@ def shared_cost(tasks: Sequence[Task]) -> float:
     (46.0, 358)
     """
     total = sum(task.finish / task.period for task in tasks)
+    if any(task.slots for task in tasks):
+        return total + _laid_out(tasks)
     covered: dict[int, int] = {}
     """The multiples of these, added or taken away so often, are the updates at which a longer one ran."""
     for task in sorted(tasks, key=lambda task: (-task.access, task.period)):
@@ -39,6 +47,14 @@ def shared_cost(tasks: Sequence[Task]) -> float:
             covered[multiple] = covered.get(multiple, 0) + times
         covered = {multiple: times for multiple, times in covered.items() if times}
     return total
+
+
+def _laid_out(tasks: Sequence[Task]) -> float:
+    """What tasks of several slots, some of which cover others, take for each update. They are laid out up to their
+    least common multiple, if that is not too far, since who pays depends on all that run."""
+    until = min(lcm(*(task.period for task in tasks)), FURTHEST_LAID_OUT)
+    runs = [np.arange(task.period, until + 1, task.period) for task in tasks]
+    return sum(joint_access([tasks[i] for i in due]) * times for due, times in often_together(runs)) / until
 
 
 def separate_cost(tasks: Sequence[Task]) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mullion.language.query import TIME_AXIS
 from mullion.language.render import duration_text
 from mullion.options import Schedule
 from mullion.planner.explained import MOST_SHOWN, branched
-from mullion.planner.plan import Plan
+from mullion.planner.plan import Grouping, Plan
 from mullion.planner.schedules.cost import separate_cost
-from mullion.planner.schedules.groups import Group, groups_of
+from mullion.planner.schedules.groups import Covered, Group, access_cost, covered_queries, groups_of
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
 from mullion.plural import plural
@@ -35,10 +36,24 @@ def schedule_lines(plan: Plan) -> list[str]:
         told = "; ".join(_task_text(group, task) for task in tasks)
         step = duration_text(group.key.step)
         texts.append(f"{_shared_text(group)}, updated every {step}: {told}; {cost:.4g} an update, alone {alone:.4g}")
+        texts += [_covered_text(covered) for covered in group.covered[:MOST_NAMED]]
         texts += [f"CS8: {name} takes the answers of {leader}" for name, leader in group.followers[:MOST_NAMED]]
     if len(groups) > MOST_SHOWN:
         texts.append(f"... and {len(groups) - MOST_SHOWN} more groups")
     return lines + branched("    ", texts)
+
+
+def covered_exactly(plan: Plan, grouping: Grouping) -> list[Covered]:
+    """The queries of a grouping with exact slides whose windows may be combined from those of others."""
+    if plan.axis != TIME_AXIS or not grouping.states or grouping.counted:
+        return []
+    return covered_queries(grouping, [query for query in grouping.queries if query.at_most is None])
+
+
+def covered_lines(plan: Plan, grouping: Grouping) -> list[str]:
+    covered = covered_exactly(plan, grouping)
+    more = [f"... and {len(covered) - MOST_NAMED} more"] if len(covered) > MOST_NAMED else []
+    return [_covered_text(own) for own in covered[:MOST_NAMED]] + more
 
 
 def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
@@ -59,6 +74,7 @@ def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
                 "cost": round(scheduler.cost(tasks), 6),
                 "cost_without_sharing": round(separate_cost(group.subgroups), 6),
                 "takes_answers_of": dict(group.followers),
+                "combined_from": {own.query.name: [c.name for c in own.candidates] for own in group.covered},
             }
         )
     return facts
@@ -94,6 +110,14 @@ def _task_text(group: Group, task: Task) -> str:
         for subgroup in own
     ]
     return f"{' with '.join(parts)} every {duration_text(task.period * group.key.step)}"
+
+
+def _covered_text(covered: Covered) -> str:
+    """SS4 says that the answers of some serve another, the other rule when they do."""
+    own, names = covered.query, _listed([candidate.name for candidate in covered.candidates])
+    cost = f"{covered.cost:.4g} an execution, alone {access_cost(own):.4g}"
+    when = "" if own.at_most is None else ", at the instants of all"
+    return f"SS4, {covered.rule}: {own.name} from the answers of {names}{when}: {cost}"
 
 
 def _listed(names: Sequence[str]) -> str:

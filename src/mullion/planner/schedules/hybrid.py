@@ -32,6 +32,8 @@ def shortened(subgroups: tuple[Task, ...]) -> tuple[Task, ...]:
     by_period = sorted(subgroups, key=lambda task: (task.period, -task.access))
     if len(by_period) <= MOST_PARTITIONED:
         candidates = [[merged(block) for block in blocks] for blocks in _partitions(by_period)]
+    elif any(task.slots for task in by_period):
+        candidates = [by_period, [merged(by_period)]]  # who comes along for nothing depends on who else runs
     else:
         chain = _without_dominated(by_period)
         if len(chain) <= MOST_PARTITIONED:

@@ -23,7 +23,7 @@ class Stretches(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The cell of each event, and its numbers, the first of which counts it."""
+    """The cell of each event, and its numbers."""
 
     outer: Array
     inner: Array
@@ -50,7 +50,7 @@ class BoxRows(NamedTuple):
     slot: Array
     slices: Array
     sums: Array
-    """Row x number."""
+    """Row x number, of which the first counts events."""
 
 
 @njit(cache=True, nogil=True)
@@ -109,7 +109,7 @@ def sums_of_boxes(
     out and cells begin anew, so no number holds the sum of more. Prefixes are made where the boxes that end have more
     than `dear` times as many cells as there are.
     """
-    slots, numbers = len(start), events.numbers.shape[0]
+    slots, numbers = len(start), 1 + events.numbers.shape[0]
     cells = np.zeros((events.height, events.width, numbers), np.int64)
     prefixes = np.zeros((events.height + 1, events.width + 1, numbers), np.int64)
     before = np.zeros((slots, numbers), np.int64)
@@ -137,8 +137,9 @@ def sums_of_boxes(
             break
         for i in range(stretches.bounds[e], stretches.bounds[e + 1]):
             cell = cells[events.outer[i], events.inner[i]]
-            for f in range(numbers):
-                cell[f] += events.numbers[f, i]
+            cell[0] += 1
+            for f in range(1, numbers):
+                cell[f] += events.numbers[f - 1, i]
             taken += 1
             if taken == most:
                 _fill_prefixes(cells, prefixes, row)

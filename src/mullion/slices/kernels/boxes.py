@@ -20,12 +20,9 @@ Paper: Ho, Agrawal, Megiddo, Srikant 1997 (Range Queries in OLAP Data Cubes), se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mullion.expressions.arrays import Index, Mask, Times, Whole
 from mullion.planner.fragments import TRUE, PredicateIndex
@@ -33,7 +30,6 @@ from mullion.planner.runs import Runs
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, Cells, Stretches, sums_of_boxes
 from mullion.slices.kernels.compiled import DenseRows
-from mullion.slices.kernels.row_loops import gather, note_present
 from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_between
 from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
 
@@ -75,8 +71,8 @@ class BoxClass(NamedTuple):
         cells = min(len(self.stretches.edges), rows) * self.cells
         return numbers * (len(self.outer.codes) * EVENT + cells * CELL + rows * boxes * CORNER)
 
-    def rows(self, fields: Fields, numbers: Sequence[Whole]) -> DenseRows:
-        """The rows of all its predicates."""
+    def rows(self, fields: Fields, numbers: Whole) -> DenseRows:
+        """The rows of all its predicates, given number x event."""
         slots, length = len(self.slots), len(self.outer.codes)
         runs = BoxRuns(*_of(self.outer.runs, self.slots), *_of(self.inner.runs, self.slots), np.empty(0, np.int64))
         outer, inner = (
@@ -91,7 +87,7 @@ class BoxClass(NamedTuple):
             self.inner.codes,
             self.outer.regions,
             self.inner.regions,
-            np.stack([np.ones(length, np.int64), *numbers]),
+            numbers,
         )
         start = np.full(slots, self.stretches.edges[0], np.int64)
         stretches, runs = self.stretches, runs._replace(area=outer * inner)
@@ -104,10 +100,8 @@ class BoxClass(NamedTuple):
 
 def _of(runs: Runs, slots: Index) -> tuple[Index, Index]:
     """The runs of some predicates, one after the other."""
-    numbers = np.diff(runs.first)[slots]
-    first = np.concatenate([[0], np.cumsum(numbers)])
-    at = np.arange(first[-1]) + np.repeat(runs.first[slots] - first[:-1], numbers)
-    return first, np.stack([runs.low[at], runs.high[at]], axis=1)
+    first, low, high = runs.take(slots)
+    return first, np.stack([low, high], axis=1)
 
 
 def box_classes(
@@ -148,11 +142,8 @@ def _axes(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) 
     known = np.ones(slots, np.bool_)
     nothing = Runs(np.zeros(1, np.intp), *np.zeros((2, 0), np.intp))
     axes = [BatchAxis(np.zeros(length, np.int32), 1, nothing.of_all(np.arange(0), slots, 1))]
-    for axis in index.axes:
-        codes = regions.codes(index.attributes[axis.attributes[0]])
-        for at, size in zip(axis.attributes[1:], axis.regions[1:], strict=True):
-            codes = codes * np.int32(size) + regions.codes(index.attributes[at])
-        axes.append(_batch_axis(codes, prod(axis.regions), axis.runs, slots))
+    found = (regions.numbered([index.attributes[at] for at in axis.attributes]) for axis in index.axes)
+    axes += [_batch_axis(*own, axis.runs, slots) for own, axis in zip(found, index.axes, strict=True)]
     for read, factors in index.wide_factors.items():
         coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
         number, some = distinct_codes(coded, length)
@@ -163,15 +154,12 @@ def _axes(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) 
         combinations = {at: codes[some] for at, (codes, _) in zip(read, coded, strict=True)}
         truths = np.stack([index.truth(tree, combinations) == TRUE for _, tree in factors])
         runs = Runs.of(truths.view(np.uint8)).of_all(own, len(index), len(some))
-        axes.append(_batch_axis(number.astype(np.int32), len(some), runs, slots))
+        every = np.ones(len(some), np.bool_)
+        axes.append(_batch_axis(number.astype(np.int32), every, runs, slots))
     return axes, known
 
 
-def _batch_axis(codes: SmallCodes, regions: int, runs: Runs, slots: int) -> BatchAxis:
-    present = np.zeros(regions, np.bool_)
-    note_present(codes, present)
-    numbers: npt.NDArray[np.int32] = (np.cumsum(present) - 1).astype(np.int32)
-    out = np.empty(len(codes), np.int32)
-    gather(codes, numbers, 0, out)
+def _batch_axis(numbers: SmallCodes, present: Mask, runs: Runs, slots: int) -> BatchAxis:
+    """The axis of the regions that are present, as events have them."""
     size = int(present.sum())
-    return BatchAxis(out, size, runs.among(present).of_all(np.arange(len(runs.first) - 1), slots, size))
+    return BatchAxis(numbers, size, runs.among(present).of_all(np.arange(len(runs.first) - 1), slots, size))

@@ -81,22 +81,6 @@ class DenseRows(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def regions(constants: Array, values: Array, out: Array) -> None:
-    """2 i where a value lies before constant i and after the one before it, 2 i + 1 where it equals it."""
-    size = len(constants)
-    for i in range(len(values)):
-        value = values[i]
-        # Without branches: which way a search goes cannot be foreseen.
-        low, length = 0, size
-        while length > 1:
-            half = length >> 1
-            low += half if constants[low + half - 1] < value else 0
-            length -= half
-        low += 1 if size > 0 and constants[low] < value else 0
-        out[i] = 2 * low + (1 if low < size and constants[low] == value else 0)
-
-
-@njit(cache=True, nogil=True)
 def take_units(left: Array, unit: float, out: Array) -> bool:
     """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
     is_left = False

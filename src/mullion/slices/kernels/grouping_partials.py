@@ -55,12 +55,12 @@ class GroupingPartials:
 
     @property
     def lanes(self) -> int:
-        """Parts of the work that threads do side by side: predicates one by one, or blocks of them."""
+        """Parts of the work that threads do side by side: predicates one by one, blocks of them, or fragments."""
         if self.is_idle:
             return 0
         if self._goes_by_lanes:
             return len(self.grouping.slots)
-        return len(self._parts) if self.method == ROWS else 0
+        return len(self._parts) if self.method == ROWS else 1
 
     @property
     def _goes_by_lanes(self) -> bool:
@@ -100,10 +100,10 @@ class GroupingPartials:
         _ = self.lanes
         self.joined.columns.forget_steps()
 
-    def lane(self, at: int) -> OwnRows | DenseRows:
-        """The rows of one predicate, cut at the edges of its own windows; or those of many."""
+    def lane(self, at: int) -> OwnRows | DenseRows | dict[str, Any]:
+        """The rows of one predicate, cut at the edges of its own windows; or those of many; or all columns."""
         if not self._goes_by_lanes:
-            return self._parts[at]()
+            return self._parts[at]() if self.method == ROWS else self._shards()
         grouping, joined = self.grouping, self.joined
         trees = grouping.index.trees
         selected = joined.selection(grouping.lookups).selected(trees[at]) if at < len(trees) else True
@@ -142,7 +142,7 @@ class GroupingPartials:
             if self._goes_by_lanes:
                 rows = self._of_lanes(lanes)
             else:
-                rows = self._dense(lanes) if self.method == ROWS else self._shards()
+                rows = self._dense(lanes) if self.method == ROWS else lanes[0]
             tables.insert(0, table_of(rows, schema, self.nulls))
         if self.malformed:
             lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
@@ -263,6 +263,12 @@ class GroupingPartials:
             sums = np.zeros(len(starts), np.int64)
             columns[f"bad{i}"] = sums if bad is None else _reduce(np.add, bad.astype(np.int64)[selected][order], starts)
         return columns
+
+
+def weight(made: GroupingPartials, lane: int) -> int:
+    """How long a lane takes, beside others: fragments go over the events for all predicates, and a slot without a
+    predicate has all events."""
+    return 2 if not made._goes_by_lanes else int(lane >= len(made.grouping.index.trees))
 
 
 def has_columns(made: GroupingPartials) -> bool:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,7 +33,7 @@ from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
 from mullion.questions_first import give_way
 from mullion.slices.kernels.events import Context, Events
-from mullion.slices.kernels.grouping_partials import GroupingPartials
+from mullion.slices.kernels.grouping_partials import GroupingPartials, weight
 from mullion.slices.kernels.layout import shared_nulls
 from mullion.slices.kernels.selection import Compared
 from mullion.slices.kernels.shared_work import find_shared
@@ -108,8 +110,29 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
         find_shared(made, run)
         give_way()
         run(GroupingPartials.prepare, made)
-        lanes = [(grouped, slot) for grouped in made for slot in range(grouped.lanes)]
-        rows = iter(run(lambda lane: lane[0].lane(lane[1]), lanes))
+        making = [_Table(grouped) for grouped in made]
+        lanes = [(own, lane) for own in making for lane in range(max(1, len(own.rows)))]
         give_way()
-        owned = [(grouped, [next(rows) for _ in range(grouped.lanes)]) for grouped in made]
-        return run(lambda own: own[0].table(own[1]), owned)
+        # What takes longest begins first, so that no thread is at work alone in the end.
+        run(lambda own: own[0].work(own[1]), sorted(lanes, key=lambda own: -weight(own[0].grouped, own[1])))
+        return [own.made for own in making]
+
+
+class _Table:
+    """The table of a grouping in the making. Threads work on its lanes; who ends the last one puts it together."""
+
+    def __init__(self, grouped: GroupingPartials) -> None:
+        self.grouped = grouped
+        self.rows: list[Any] = [None] * grouped.lanes
+        self.made: pa.Table
+        self._left, self._lock = max(1, len(self.rows)), Lock()
+
+    def work(self, lane: int) -> None:
+        if self.rows:
+            self.rows[lane] = self.grouped.lane(lane)
+        with self._lock:
+            self._left -= 1
+            is_last = not self._left
+        if is_last:
+            self.made = self.grouped.table(self.rows)
+            self.rows = []

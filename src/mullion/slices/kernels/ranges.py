@@ -53,6 +53,25 @@ def sort_by_line(line: Array, size: int, order: Array, starts: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def count_members(rows: Array, inside: Array, count: Array) -> None:
+    """How many rows each slot has, from those of each fragment and whether it is inside each slot."""
+    for fragment in range(len(inside)):
+        for slot in range(inside.shape[1]):
+            count[slot] += rows[fragment] * inside[fragment, slot]
+
+
+@njit(cache=True, nogil=True)
+def rows_of_fragments(codes: Array, order: Array, first: Array, slot: Array, at: Array, out: Array) -> None:
+    """The rows of each slot in their order, from the fragment of each row and the slots of each fragment, which are
+    slot[first[f]] to slot[first[f + 1]]. `at` is where the rows of each slot begin, and is changed."""
+    for i in range(len(order)):
+        fragment = codes[order[i]]
+        for j in range(first[fragment], first[fragment + 1]):
+            out[at[slot[j]]] = order[i]
+            at[slot[j]] += 1
+
+
+@njit(cache=True, nogil=True)
 def is_in_order(times: Array, starts: Array) -> bool:
     """Whether the times ascend within each line."""
     for line in range(len(starts) - 1):

@@ -161,6 +161,13 @@ def gather(codes: Array, table: Array, low: int, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def gather_more(codes: Array, table: Array, out: Array) -> None:
+    """What the table has for each code is added."""
+    for i in range(len(codes)):
+        out[i] += table[codes[i]]
+
+
+@njit(cache=True, nogil=True)
 def note_within(numbers: Array, low: int, high: int, codes: Array, out: Array) -> None:
     """The first code for each number outside low .. high, and the second for others."""
     outside, inside = codes[0], codes[1]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,32 +24,39 @@ from mullion.kernels.columns import Columns
 from mullion.kernels.extents import RangeCondition, as_difference
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN
+from mullion.lazy import cached_property
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import Selected
-from mullion.slices.kernels.row_loops import gather, note_present, note_within
+from mullion.slices.kernels.row_loops import gather, gather_more, note_present, note_within
 from mullion.slices.kernels.signature import SmallCodes, regions_of
 
 MOST_SPAN = 1 << 16
 """Whole numbers within so many of each other find their region by position."""
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Compared:
     """What several groupings compare: each expression with the constants of all of them; and their predicates."""
 
     attributes: Mapping[Expr, Attribute]
-    uses: Counter[Tree]
-    """How often each predicate occurs."""
+    predicates: Sequence[Tree] = ()
 
     @staticmethod
     def of(indexes: Iterable[PredicateIndex]) -> Compared:
         constants: dict[Expr, set[Any]] = {}
-        uses: Counter[Tree] = Counter()
+        predicates: list[Tree] = []
         for index in indexes:
             for attribute in index.attributes:
                 constants.setdefault(attribute.expr, set()).update(attribute.constants)
-            uses.update(index.trees)
-        return Compared({expr: Attribute(expr, tuple(sorted(values))) for expr, values in constants.items()}, uses)
+            predicates += index.trees
+        attributes = {expr: Attribute(expr, tuple(sorted(values))) for expr, values in constants.items()}
+        return Compared(attributes, predicates)
+
+    @cached_property
+    def uses(self) -> Counter[Tree]:
+        """How often each predicate occurs. Only those ask who go through predicates one by one."""
+        return Counter(self.predicates)
 
 
 class Regions(NamedTuple):
@@ -82,12 +90,41 @@ class Selection:
     def codes(self, attribute: Attribute) -> SmallCodes:
         """The regions of one grouping's own constants."""
         every = self.regions(attribute.expr)
-        table = np.arange(every.attribute.regions, dtype=np.int32)
-        if attribute.constants != every.attribute.constants:
-            table = _own_regions(attribute, every.attribute)
         out = np.empty(len(every.codes), np.int32)
-        gather(every.codes, table, 0, out)
+        gather(every.codes, _own_regions(attribute, every.attribute), 0, out)
         return out
+
+    def numbered(self, attributes: Sequence[Attribute]) -> tuple[SmallCodes, Mask]:
+        """Which combinations of regions occur, the first attribute's varying slowest, and the number of each event's
+        among these."""
+        size, fixed, varying = 1, 0, []
+        for attribute in reversed(attributes):
+            every = self.regions(attribute.expr)
+            table = _own_regions(attribute, every.attribute) * np.int32(size)
+            here = np.flatnonzero(every.present)
+            if len(here) == 1:
+                fixed += int(table[here[0]])
+            else:
+                varying.append((every, table))
+            size *= attribute.regions
+        present, out = np.zeros(size, np.bool_), np.full(self._columns.length, fixed, np.int32)
+        if len(varying) <= 1:
+            # What occurs of one attribute is known.
+            there = varying[0][1][varying[0][0].present] if varying else np.zeros(min(1, len(out)), np.int32)
+            present[there + fixed] = True
+        else:
+            for every, table in varying:
+                gather_more(every.codes, table, out)
+            note_present(out, present)
+        numbers: npt.NDArray[np.int32] = (np.cumsum(present) - 1).astype(np.int32)
+        if len(varying) == 1:
+            every, table = varying[0]
+            gather(every.codes, numbers[table + fixed], 0, out)
+        elif varying:
+            gather(out, numbers, 0, out)
+        else:
+            out[:] = 0
+        return out, present
 
     def selected(self, predicate: Tree) -> Selected:
         if predicate in self._selected:
@@ -189,6 +226,8 @@ def _own_regions(own: Attribute, every: Attribute) -> npt.NDArray[np.int32]:
     >>> _own_regions(Attribute(x, (5,)), Attribute(x, (1, 5, 9))).tolist()
     [0, 0, 0, 1, 2, 2, 2, 3]
     """
+    if own.constants == every.constants:
+        return np.arange(every.regions, dtype=np.int32)
     table = np.empty(every.regions, np.int32)
     for i, constant in enumerate(every.constants):
         at = bisect_left(own.constants, constant)

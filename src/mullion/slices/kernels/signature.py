@@ -14,12 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mullion.expressions.arrays import Mask
 from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.int128 import WIDE, same
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.planner.runs import MOST_PRODUCT
-from mullion.slices.kernels.compiled import regions
+from mullion.slices.kernels.region_search import find_regions
 from mullion.slices.kernels.row_loops import first_of_each, gather, note_present
 
 SmallCodes = npt.NDArray[np.int32]
@@ -65,6 +66,9 @@ class RegionCodes(Protocol):
     def codes(self, attribute: Attribute) -> SmallCodes:
         """The region that each event's value falls into."""
 
+    def numbered(self, attributes: Sequence[Attribute]) -> tuple[SmallCodes, Mask]:
+        """Which combinations of regions occur, and the number of each event's among these."""
+
 
 def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
     if values.type.kind == "decimal":
@@ -81,7 +85,7 @@ def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
     else:
         numbers = _comparable(values.values)
         constants = np.array(attribute.constants, np.int64 if numbers.dtype.kind == "i" else np.float64)
-        regions(constants, numbers, out)
+        find_regions(constants, numbers, out)
         if numbers.dtype.kind == "f":
             # NaN is larger than any number.
             out[np.isnan(numbers)] = 2 * len(constants)
@@ -99,7 +103,7 @@ def _decimal_regions(constants: npt.NDArray[Any], values: npt.NDArray[Any]) -> S
     """Decimals as whole numbers, of 64 bits or of 128."""
     out = np.zeros(len(values), np.int32)
     if values.dtype != WIDE:
-        regions(constants, _comparable(values), out)
+        find_regions(constants, _comparable(values), out)
     elif len(constants):
         at = np.searchsorted(constants, values)
         equal = (at < len(constants)) & same(constants[np.minimum(at, len(constants) - 1)], values)
@@ -149,6 +153,25 @@ def fragments(index: PredicateIndex, regions: RegionCodes, length: int) -> Fragm
     signatures = pack(np.stack(truths, axis=1)) if truths else np.zeros((len(first_events), 0), np.uint8)
     same, first = same_rows(signatures)
     return Fragments(same[number], signatures[first])
+
+
+def truths(index: PredicateIndex, regions: RegionCodes, length: int) -> Mask:
+    """Which predicates each event satisfies, event x predicate. Where a predicate holds on an axis is known for all of
+    them together; what reads several attributes is evaluated once for each combination of regions.
+
+    Time: O(n p) bytes for n events and p predicates.
+    """
+    found = np.ones((length, len(index)), np.bool_)
+    for axis in index.axes:
+        numbers, present = regions.numbered([index.attributes[at] for at in axis.attributes])
+        found &= axis.runs.among(present).table(int(present.sum()))[numbers]
+    for read, factors in index.wide_factors.items():
+        coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
+        number, some = distinct_codes(coded, length)
+        combinations = {at: codes[some] for at, (codes, _) in zip(read, coded, strict=True)}
+        for predicate, tree in factors:
+            found[:, predicate] &= (index.truth(tree, combinations) == TRUE)[number]
+    return found
 
 
 FEW_PREDICATES = 8

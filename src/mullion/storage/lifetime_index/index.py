@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +15,17 @@ import pyarrow as pa
 from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Times
 from mullion.storage.fault_points import fault_point
-from mullion.storage.files import check, write_whole
+from mullion.storage.files import check
 from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitioned, Touched
 from mullion.storage.lifetime_index.rebuild import Rebuilt
 from mullion.storage.lifetime_index.rows import Fresh, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
 from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, UpdateWork
+from mullion.storage.syncing import Syncing, sync_directory
 
-COMMIT = "commit.json"
 FORMAT = 1
 CLUSTERINGS: dict[str, type[SubIndex]] = {Rebuilt.kind: Rebuilt}
-"""How sub-indices are kept, by the word for it in a commit. Benchmarks add the paper's other way."""
+"""How sub-indices are kept, by the word for it in a state. Benchmarks add the paper's other way."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,9 @@ class LifetimeIndex:
         update at 18:   I1 + -   I2 +          + takes new rows, - loses those that ended
                         I3   -   I4            I4 is not touched
 
-    Every update touches G + E - 1 of the G x E sub-indices, writes new versions of those that change, and appears by
-    one rename of `commit.json`, which names all files. What is named no more is swept away afterwards, but for the
-    last `generations` versions, to which `restore` can go back, and for snapshots that are in use.
+    Every update touches G + E - 1 of the G x E sub-indices and writes new versions of those that change. Their files
+    are on the disk when it returns, and `state` names them all, for the commit of whoever owns the index. Files that
+    the newest version does not name are swept away, but for those of snapshots that are in use.
 
     Requires: times that do not go back. Unforeseen ends are not in the paper: `gone` finds such rows in all
     sub-indices and has those that hold one written anew.
@@ -112,34 +110,22 @@ class LifetimeIndex:
 
     directory: Path
     definition: Definition
-    generations: int = 2
-    _snapshots: list[Snapshot] = field(default_factory=list)
-    """The versions that can be gone back to, the current one last."""
-    _read: WeakSet[Snapshot] = field(default_factory=WeakSet)
+    _current: Snapshot
+    _in_use: WeakSet[Snapshot] = field(default_factory=WeakSet)
 
     @staticmethod
-    def create(directory: Path, definition: Definition, *, generations: int = 2) -> LifetimeIndex:
+    def create(directory: Path, definition: Definition) -> LifetimeIndex:
         """A new index in a directory of its own, which it empties."""
-        index = LifetimeIndex(directory, definition, generations)
         shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
         directory.mkdir(parents=True, exist_ok=True)
         subs = tuple(kind.empty(shape, number) for number in range(definition.calendar.partitioning.count))
-        index._commit(Snapshot(shape, 0, None, subs))
+        index = LifetimeIndex(directory, definition, Snapshot(shape, 0, None, subs))
+        index._sweep()
         return index
 
     @staticmethod
-    def open(directory: Path, *, generations: int = 2) -> LifetimeIndex:
-        """The index as its last update left it."""
-        try:
-            state = json.loads((directory / COMMIT).read_bytes())
-        except FileNotFoundError:
-            raise CheckpointError(f"there is no index in {directory}") from None
-        return LifetimeIndex.restore(directory, state, generations=generations)
-
-    @staticmethod
-    def restore(directory: Path, state: dict[str, Any], *, generations: int = 2) -> LifetimeIndex:
-        """The index as it was when `state` was taken, of the current version or one of the `generations` last. What
-        came after is forgotten."""
+    def restore(directory: Path, state: dict[str, Any]) -> LifetimeIndex:
+        """The index as it was when `state` was taken. What came after is forgotten."""
         if state["format"] != FORMAT:
             raise CheckpointError(f"the index in {directory} has format {state['format']}")
         definition = Definition.from_json(state["definition"])
@@ -154,19 +140,24 @@ class LifetimeIndex:
         missing = sorted(name for name in snapshot.files if not (directory / name).exists())
         if missing:
             raise CheckpointError(f"the index in {directory} has lost {', '.join(missing)}")
-        index = LifetimeIndex(directory, definition, generations)
-        index._commit(snapshot)
+        index = LifetimeIndex(directory, definition, snapshot)
+        index._sweep()
         return index
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs, for a checkpoint: the names of files."""
-        return self._state(self._current)
+        return {
+            "format": FORMAT,
+            "definition": self.definition.to_json(),
+            "version": self._current.version,
+            "now": self._current.now,
+            "sub_indices": [sub.to_json() for sub in self._current.subs],
+        }
 
     def snapshot(self) -> Snapshot:
         """The index as it is now. Its files stay as long as it is used."""
-        current = self._current
-        self._read.add(current)
-        return current
+        self._in_use.add(self._current)
+        return self._current
 
     @property
     def now(self) -> int | None:
@@ -181,18 +172,6 @@ class LifetimeIndex:
     def sizes(self) -> list[int]:
         """Rows of every sub-index."""
         return [sub.rows for sub in self._current.subs]
-
-    def search(self, values: Any, at: int | None = None) -> pa.Table:
-        """The rows with this key, or one of these, that are there: the columns, `#start` and `#end`."""
-        return self._current.search(values, at)
-
-    def scan(self, at: int | None = None) -> pa.Table:
-        """All rows that are there."""
-        return self._current.scan(at)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """All rows, some at a time."""
-        return self._current.tables()
 
     def update(
         self, now: int, rows: pa.Table, start: Times, end: Times, *, gone: pa.Table | None = None
@@ -219,8 +198,9 @@ class LifetimeIndex:
             subs[number], work = before.subs[number].updated(change, self._others(number))
             works.append(work)
         changed = [new for new, old in zip(subs, before.subs, strict=True) if new is not old]
-        _wait_for_disk(self.directory, {name for sub in changed for name in sub.files})
-        self._commit(Snapshot(before.shape, before.version + 1, now, tuple(subs)))
+        self._wait_for_disk({name for sub in changed for name in sub.files})
+        self._current = Snapshot(before.shape, before.version + 1, now, tuple(subs))
+        self._sweep()
         return _counts(touched, numbers, len(changed), left_out, works)
 
     def _by_sub_index(self, now: int, rows: pa.Table, start: Times, end: Times) -> tuple[dict[int, Fresh], int]:
@@ -233,34 +213,22 @@ class LifetimeIndex:
         pieces = np.split(there[order], first[1:])
         return {int(n): Fresh(table, piece) for n, piece in zip(present, pieces, strict=False)}, len(rows) - len(there)
 
-    @property
-    def _current(self) -> Snapshot:
-        return self._snapshots[-1]
-
     def _others(self, number: int) -> Sequence[SubIndex]:
         """Versions of a sub-index that must stay readable when this update is done."""
-        stay = {*self._snapshots[-max(1, self.generations - 1) :], *self._read}
-        return [snapshot.subs[number] for snapshot in stay]
+        return [snapshot.subs[number] for snapshot in {self._current, *self._in_use}]
 
-    def _state(self, snapshot: Snapshot) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "definition": self.definition.to_json(),
-            "version": snapshot.version,
-            "now": snapshot.now,
-            "sub_indices": [sub.to_json() for sub in snapshot.subs],
-        }
-
-    def _commit(self, snapshot: Snapshot) -> None:
-        fault_point("before index commit")
-        write_whole(self.directory / COMMIT, json.dumps(self._state(snapshot)).encode())
-        fault_point("after index commit")
-        self._snapshots = [*self._snapshots, snapshot][-self.generations :]
-        self._sweep()
+    def _wait_for_disk(self, names: set[str]) -> None:
+        fault_point("before index files are on disk")
+        syncing = Syncing()
+        for name in sorted(names):
+            syncing.begin(self.directory / name)
+        syncing.settle()
+        sync_directory(self.directory)
+        fault_point("index files are on disk")
 
     def _sweep(self) -> None:
         """Remove the files that no readable version names."""
-        named = {COMMIT}.union(*(snapshot.files for snapshot in (*self._snapshots, *self._read)))
+        named = self._current.files.union(*(snapshot.files for snapshot in self._in_use))
         for path in self.directory.iterdir():
             if path.name not in named and path.is_file():
                 path.unlink()
@@ -270,16 +238,6 @@ def _immutable(state: dict[str, Any]) -> list[str]:
     """The files of a state that are written once."""
     names = [sub.get(name) for sub in state["sub_indices"] for name in ("file", "directory")]
     return [name for name in names if name is not None]
-
-
-def _wait_for_disk(directory: Path, names: set[str]) -> None:
-    for name in sorted(names):
-        handle = os.open(directory / name, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        fault_point("index file on disk")
 
 
 def _counts(touched: Touched, numbers: list[int], changed: int, left_out: int, works: list[UpdateWork]) -> UpdateCounts:
