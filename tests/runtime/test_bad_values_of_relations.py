@@ -60,7 +60,7 @@ def bad(
     run = RelationRun(("a", "b"), Store(), options, **more)
     run.set_relations(bound(texts))
     Source(base, given).run(run)
-    return {name: run.bad.get(name, 0) for name in texts}
+    return {name: run.counts.bad_by_query.get(name, 0) for name in texts}
 
 
 @pytest.mark.parametrize(("text", "number"), EXPECTED)
@@ -115,4 +115,4 @@ def test_what_is_done_again_after_a_crash_is_not_counted_twice(seed: int, in_sha
         return run
 
     run = source.run_through(some_crashes(seed, 4), started)
-    assert {name: run.bad.get(name, 0) for name in TEXTS} == wanted
+    assert {name: run.counts.bad_by_query.get(name, 0) for name in TEXTS} == wanted

@@ -78,7 +78,7 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
     run.set_relations([bind_relation(parse_query(text, name=name), STREAMS, {}) for name, text in texts.items()])
     Source(tmp_path, given).run(run)
     assert sorted(row[3] is None for row in store.rows("divides")) == [False, True]
-    assert run.bad == {"divides": 1, "neighbour": 0}
+    assert run.counts.bad_by_query == {"divides": 1, "neighbour": 0}
 
 
 def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None:

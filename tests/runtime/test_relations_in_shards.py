@@ -87,7 +87,7 @@ def test_shards_answer_as_the_reference_does(seed: int, shared: bool, tmp_path: 
     Source(tmp_path, batches_).run(run)
     assert answered(store) == expected(batches_)
     assert run.shards is not None and len(run.shards.standing) == 3 and set(run.shards.names) == SHARDED
-    assert run.answers == sum(len(rows) for rows in answered(store).values())
+    assert run.counts.answers == sum(len(rows) for rows in answered(store).values())
     assert not any(done.loaded for done in tasks.done), "the same process finds its state in memory"
 
 
@@ -163,7 +163,7 @@ def test_shards_write_by_themselves_where_they_can(tmp_path: Path) -> None:
     run = started(store, None, sharding=Sharding(in_turn, lambda: -1, 3, lambda: write))
     Source(tmp_path, batches_).run(run)
     assert {name for name in TEXTS if store.rows(name)} == {"keys"}
-    assert sum(map(len, written.values())) + len(store.rows("keys")) == run.answers
+    assert sum(map(len, written.values())) + len(store.rows("keys")) == run.counts.answers
     assert sum(len(rows) for (_, _, name), rows in written.items() if name == "pairs") == len(
         expected(batches_)["pairs"]
     )

@@ -91,7 +91,7 @@ def test_shards_answer_as_the_driver_does(
         engine.run()
         assert in_shards(engine) == SHARDED
         (run,) = engine.relations.runs.values()
-        assert run.answers == sum(len(rows) for rows in on_the_driver.values())
+        assert run.counts.answers == sum(len(rows) for rows in on_the_driver.values())
     assert answers(tmp_path / "out") == on_the_driver
     assert list((tmp_path / "out/pairs").glob("*-shard-*.parquet")), "shards write by themselves"
 

@@ -1,4 +1,4 @@
-"""What was counted of a stream."""
+"""What was counted of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,20 @@ T = TypeVar("T")
 
 
 @dataclass
-class Counts:
+class RunCounts:
+    """What is counted of every run."""
+
+    answers: int = 0
+    seconds: float = 0.0
+    """What batches or steps took."""
+    answers_by_query: dict[str, int] = field(default_factory=dict)
+    """Of the queries that are answered now, since they entered."""
+    bad_by_query: dict[str, int] = field(default_factory=dict)
+    """The bad values that each query met, taken as NULL."""
+
+
+@dataclass
+class Counts(RunCounts):
     """What --stats reports of a stream."""
 
     batches: int = 0
@@ -37,16 +50,11 @@ class Counts:
     final_operations: int = 0
     window_slices: int = 0
     """The slices that the answered windows are made of: what the final step would combine without synopses."""
-    answers: int = 0
-    seconds: float = 0.0
     late_by_query: dict[str, int] = field(default_factory=dict)
     shed_by_query: dict[str, int] = field(default_factory=dict)
     """Events that were shed while the query stood, whatever its WHERE."""
     unprobed_by_query: dict[str, int] = field(default_factory=dict)
     """Of the joins that would have probed with them."""
-    answers_by_query: dict[str, int] = field(default_factory=dict)
-    """Of the queries that are answered now, since they entered."""
-    bad_by_query: dict[str, int] = field(default_factory=dict)
     scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
     """Of queries with SLIDE AT MOST: how often they were executed, how often late and by how many updates, how often
     together with others."""

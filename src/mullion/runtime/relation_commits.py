@@ -37,10 +37,10 @@ class RelationCommits:
         header = {
             "now": now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in state.incoming.items()},
-            "answers": state.answers,
-            "answered": state.answered,
+            "answers": state.counts.answers,
+            "answered": state.counts.answers_by_query,
             "stopped": state.limits.snapshot(),
-            "bad": state.bad,
+            "bad": state.counts.bad_by_query,
             "state": manifest,
             "shards": None if state.shards is None else state.shards.snapshot(),
         }
@@ -69,8 +69,9 @@ class RelationCommits:
         if not chain:
             return
         commit = chain[-1]
-        state.committed, state.now, state.answers = commit.at, commit.state["now"], commit.state["answers"]
-        state.answered, state.bad = commit.state["answered"], commit.state["bad"]
+        state.committed, state.now, counts = commit.at, commit.state["now"], state.counts
+        counts.answers, counts.answers_by_query = commit.state["answers"], commit.state["answered"]
+        counts.bad_by_query = commit.state["bad"]
         state.limits.restore(commit.state["stopped"])
         for stream, snapshot in commit.state["incoming"].items():
             state.incoming[stream] = Incoming.restored(snapshot)

@@ -12,7 +12,6 @@ interrupted is simply made again, perhaps with more events.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -62,7 +61,7 @@ class RelationRun(RelationState):
             if wanted == before and wanted.keys() >= self.known.keys():
                 return
             texts = [{name: relation.text for name, relation in some.items()} for some in (before, wanted)]
-            self.answered = still_counted(self.answered, *texts)
+            self.counts.answers_by_query = still_counted(self.counts.answers_by_query, *texts)
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
@@ -232,7 +231,7 @@ class RelationRun(RelationState):
         return portion if portion < min(goal, self.newest) else goal
 
     def _step(self, now: int) -> None:
-        began = time.perf_counter()
+        began = self.timer()
         self.is_interrupted = True
         mark = Mark(self.next_number, end=now == THE_END)
         fault_point("before operators")
@@ -248,8 +247,8 @@ class RelationRun(RelationState):
         self.is_interrupted = False
         self._show()
         self.sink.committed(self.name, mark)
-        took = time.perf_counter() - began
-        self.seconds += took
+        took = self.timer() - began
+        self.counts.seconds += took
         self.own.measured(took)
 
     def _closing(self) -> dict[str, ClosedKeys]:
@@ -272,7 +271,7 @@ class RelationRun(RelationState):
     def _answer(self, settled: Mapping[str, Events], now: int, mark: Mark) -> None:
         """Write what became due, but for what shards have written by themselves."""
         texts = {name: relation.text for name, relation in self.relations.items()}
-        written = Portions(self, mark, texts, self.answered)
+        written = Portions(self, mark, texts, self.counts.answers_by_query)
 
         def table(name: str) -> pa.Table:
             return self.tables.at(name, mark.batch)
@@ -285,9 +284,9 @@ class RelationRun(RelationState):
             for answers in from_shards:
                 written.write(answers)
         written.finish()
-        self.answers += written.rows
+        self.counts.answers += written.rows
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
-            add_counts(self.bad, bad)
+            add_counts(self.counts.bad_by_query, bad)
 
     def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""

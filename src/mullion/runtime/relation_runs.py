@@ -145,12 +145,12 @@ class RelationRuns:
     @property
     def counts(self) -> dict[str, dict[str, Any]]:
         """What --stats reports of the relations over the same streams."""
-        return {" + ".join(run.incoming) + (run.tag and f" for {run.tag}"): run.counts for run in self.runs.values()}
+        return {" + ".join(run.incoming) + (run.tag and f" for {run.tag}"): run.facts for run in self.runs.values()}
 
     @property
     def bad(self) -> dict[str, int]:
         """How many bad values each relation met, taken as NULL."""
-        return {name: number for run in self.runs.values() for name, number in run.bad.items()}
+        return {name: number for run in self.runs.values() for name, number in run.counts.bad_by_query.items()}
 
     @property
     def promising(self) -> dict[str, dict[str, Any]]:
@@ -165,7 +165,7 @@ class RelationRuns:
     @property
     def answers(self) -> int:
         """How many rows all relations have answered."""
-        return sum(run.answers for run in self.runs.values())
+        return sum(run.counts.answers for run in self.runs.values())
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)

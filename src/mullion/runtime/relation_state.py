@@ -69,12 +69,6 @@ class RelationState(RunState):
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
         self.now = EVER_BEFORE
-        self.answers = 0
-        self.bad: dict[str, int] = {}
-        """How many bad values each relation met, taken as NULL."""
-        self.answered: dict[str, int] = {}
-        """The rows that each relation has answered."""
-        self.seconds = 0.0
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they entered."""
         self.shown: Mapping[str, KeptResult] = {}
@@ -114,14 +108,14 @@ class RelationState(RunState):
         return self.own.rows_held + (0 if self.shards is None else self.shards.rows_held)
 
     @property
-    def counts(self) -> dict[str, Any]:
-        """What was counted. Times are of this process."""
+    def facts(self) -> dict[str, Any]:
+        """What --stats reports of the relations. Times are of this process."""
         return {
             "steps": self.next_number,
-            "answers": self.answers,
+            "answers": self.counts.answers,
             "rows_held": self.rows_held,
-            "seconds": self.seconds,
-            "bad_by_query": dict(self.bad),
+            "seconds": self.counts.seconds,
+            "bad_by_query": dict(self.counts.bad_by_query),
             "promising": self.own.promising,
             "let_go": self.own.let_go,
         }

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from mullion.options import Options
+from mullion.runtime.counts import RunCounts
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.published import Published
 from mullion.runtime.sink import Sink
@@ -15,6 +19,9 @@ from mullion.storage.scratch import Scratch
 
 class RunState:
     """`published` tells questions of commits."""
+
+    timer: Callable[[], float] = staticmethod(time.perf_counter)
+    """The seconds that batches and steps are timed by."""
 
     def __init__(
         self,
@@ -29,6 +36,7 @@ class RunState:
         self.name, self.sink, self.options, self.journal = name, sink, options, journal
         self.tables, self.published = tables, published or Published()
         self.limits = Limits(options.most_answers, options.most_held)
+        self.counts = RunCounts()
         self.committed: Mark | None = None
         self._scratch = Scratch()
 

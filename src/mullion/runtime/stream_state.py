@@ -53,8 +53,7 @@ class StreamState(RunState):
     is_behind: bool = False
     """A heartbeat is committed, and what it made due is not."""
 
-    timer: Callable[[], float] = staticmethod(time.perf_counter)
-    """The seconds that batches are timed by."""
+    counts: Counts
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class Operation:
                 self._runs.relations.check_standings(run.relations_stood)
         for relations in self._runs.relations.runs.values():
             self._answers.sink.resume(relations.name, list(relations.relations), relations.committed)
-            self._answers.note_missing(relations.answered, relations.committed)
+            self._answers.note_missing(relations.counts.answers_by_query, relations.committed)
 
     def _resume(self, run: StreamRun, *, follow: bool) -> None:
         """Let answers of a stream go on after its last commit."""
