@@ -18,7 +18,7 @@ from mullion.language.query import Column, Window
 from mullion.language.types import BIGINT, INT
 from mullion.operators.bounded_join import BoundedJoinOperator
 from mullion.operators.network import Network
-from mullion.reference.bounded import let_go
+from mullion.reference.bounded import evictions
 from mullion.reference.world import World
 from networks import lives_of, reference_lives, same
 from promising import events_of, ranges, steps, streams
@@ -100,13 +100,13 @@ def test_what_is_found_is_what_the_definition_says(data: st.DataObject, steps: l
         residual=data.draw(st.sampled_from((None, "`0.v` <> `1.v`"))),
     )
     events = {name: data.draw(streams) for name in NAMES[:count]}
-    went = [len(own) for own in let_go(world_of(node, events), node)]
+    went = [len(own) for own in evictions(world_of(node, events), node)]
     counted: list[int] = []
 
     def watch(network: Network) -> None:
         operator = network.operator(node)
         assert isinstance(operator, BoundedJoinOperator)
-        counted[:] = operator.let_go_rows
+        counted[:] = operator.evicted_rows
 
     found = lives_of(node, events, steps, restarts=restarts, watch=watch)
     assert same(found) == same(reference_lives(node, events))

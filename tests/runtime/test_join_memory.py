@@ -43,7 +43,7 @@ def test_what_is_let_go_is_told(tmp_path: Path) -> None:
         rows = engine.results("pairs").to_arrow().to_pylist()
         counts = {row["window_end"].microsecond: row for row in engine.results("counts").to_arrow().to_pylist()}
         stats, told = engine.stats["relations"]["a + b"]["let_go"], str(engine.explain())
-        said = list(warnings(engine.counts, tmp_path, let_go=engine.relations.let_go))
+        said = list(warnings(engine.counts, tmp_path, evicted=engine.relations.evicted))
     assert sorted((row["x"], row["y"]) for row in rows) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)]
     assert question == [{**question[0], "n": 6}], "a question is computed at once, from all events that are there"
     first = {"n": 3, "high": 2, "n_bound": ">=", "high_bound": ">=", "is_complete": False}

@@ -17,7 +17,7 @@ from mullion.algebra.nodes import Node, TableLookup
 from mullion.algebra.relation import Relation
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
-from mullion.operators.bounded_join import let_go_of
+from mullion.operators.bounded_join import evicted_of
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
@@ -155,11 +155,11 @@ class Answering:
         return {name: found[plan] for name, plan in self.plans.items() if plan in found}
 
     @property
-    def let_go(self) -> dict[str, list[dict[str, Any]]]:
-        """How many rows joins let go of windows to keep within MEMORY, by relation."""
+    def evicted(self) -> dict[str, list[dict[str, Any]]]:
+        """How many rows joins evicted from windows to keep within MEMORY, by relation."""
         found: dict[Node, list[dict[str, Any]]] = {}
         for network in self.networks.values():
-            found |= let_go_of(network.plans, {node: working.operator for node, working in network.working.items()})
+            found |= evicted_of(network.plans, {node: working.operator for node, working in network.working.items()})
         return {name: found[plan] for name, plan in self.plans.items() if plan in found}
 
     def take_bad(self) -> dict[str, int]:

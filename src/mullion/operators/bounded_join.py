@@ -47,7 +47,7 @@ class BoundedJoinOperator(JoinOperator):
     def __init__(self, node: Bounded, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
         super().__init__(node.join, inputs, construction)
         self.bounded = node
-        self.let_go_rows = [0] * len(inputs)
+        self.evicted_rows = [0] * len(inputs)
         """How many rows of each input went before their time."""
         self.missing = NOTHING
         """When results are missing, where groups are made of them."""
@@ -91,7 +91,7 @@ class BoundedJoinOperator(JoinOperator):
         ]
         for i, going in chosen:
             if len(going.ends):
-                self.let_go_rows[i] += len(going.ends)
+                self.evicted_rows[i] += len(going.ends)
                 self.stores[i].keep(going.others, exactly=True)
                 missing = Missing.between(now + 1, int(going.ends.max()))
                 self.missing = Missing.union([self.missing, missing])
@@ -120,12 +120,12 @@ class BoundedJoinOperator(JoinOperator):
 
     def parts(self) -> Parts:
         missing = {"missing": [self.missing.to_table()]} if self.bounded.aggregated else {}
-        return {**super().parts(), "let_go": [pa.table({"#rows": self.let_go_rows})], **missing}
+        return {**super().parts(), "let_go": [pa.table({"#rows": self.evicted_rows})], **missing}
 
     def restore(self, parts: Parts) -> None:
         super().restore(parts)
         for table in parts.get("let_go", ()):
-            self.let_go_rows = table["#rows"].to_pylist()
+            self.evicted_rows = table["#rows"].to_pylist()
         for table in parts.get("missing", ()):
             self.missing = Missing.from_table(table)
 
@@ -222,8 +222,8 @@ class _Coming:
         return replace(self.delta, fresh=self.delta.fresh.take(np.arange(self.at, len(self.delta.fresh))))
 
 
-def let_go_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, list[dict[str, Any]]]:
-    """How many rows joins let go of each window before their time, by the roots whose plans have such a join."""
+def evicted_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, list[dict[str, Any]]]:
+    """How many rows joins evicted from each window before their time, by the roots whose plans have such a join."""
     own = {node: operator for node, operator in operators.items() if isinstance(operator, BoundedJoinOperator)}
     below = {root: [n for n in in_order([plan]) if n in own] for root, plan in plans.items() if own}
     return {root: [fact for node in found for fact in _facts(own[node])] for root, found in below.items() if found}
@@ -231,8 +231,8 @@ def let_go_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) ->
 
 def _facts(operator: BoundedJoinOperator) -> list[dict[str, Any]]:
     node = operator.bounded
-    windows = [(node.window(i), most, operator.let_go_rows[i]) for i, most in enumerate(node.most) if most is not None]
+    windows = [(node.window(i), most, operator.evicted_rows[i]) for i, most in enumerate(node.most) if most is not None]
     return [{"stream": own.stream, "window": own.explained, "memory": most, "rows": n} for own, most, n in windows]
 
 
-__all__ = ["BoundedJoinOperator", "let_go_of"]
+__all__ = ["BoundedJoinOperator", "evicted_of"]

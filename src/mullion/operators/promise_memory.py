@@ -106,14 +106,14 @@ class Passed:
 
 class PromiseMemory:
     def __init__(self, node: Promising, gone: Sequence[RowStore]) -> None:
-        """`gone`: for the keys and lives of rows of each input that were let go."""
+        """`gone`: for the keys and lives of rows of each input that were evicted."""
         self.node, self.gone = node, gone
         self.stores: Sequence[RowStore] = ()
         """What is kept of each input. Each step says where."""
         self.halvings = 0
         """How often the part of the rows was halved that the sample has."""
         self.passed = Passed()
-        """How large the hashes were of rows that were let go, where what stays is to stand for them."""
+        """How large the hashes were of rows that were evicted, where what stays is to stand for them."""
 
     # What is kept
 
@@ -172,9 +172,9 @@ class PromiseMemory:
             if not len(going):
                 break
             for i in (0, 1):
-                let_go = number[going[side[going] == i]]
-                self._let_go(i, let_go)
-                agenda = agenda.take(~((agenda.side == i) & np.isin(agenda.probe, let_go)))
+                evicted = number[going[side[going] == i]]
+                self._evict(i, evicted)
+                agenda = agenda.take(~((agenda.side == i) & np.isin(agenda.probe, evicted)))
             self._thin(memory // PARTS)
             count += len(going)
             if self.node.weighs:
@@ -213,7 +213,7 @@ class PromiseMemory:
         """Hashes of rows: other ones than those by which pairs are drawn."""
         return dice(codes_of(~self.node.salt, number, side))
 
-    def _let_go(self, i: int, going: Codes) -> None:
+    def _evict(self, i: int, going: Codes) -> None:
         """Rows of input i by their numbers, of which the sample remembers some."""
         store, sample = self.stores[i], self.gone[i]
         rows = [window.timed.take(np.flatnonzero(np.isin(numbers_of([window]), going))) for window in store.windows]

@@ -50,7 +50,7 @@ class OperatorPlans:
     expiry: Expiry = Expiry.PATTERN_AWARE
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What became of the pairs of promising joins, by query."""
-    let_go: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    evicted: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """The rows that joins let go of windows to keep within MEMORY, by query."""
 
     def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
@@ -108,7 +108,7 @@ class ExplainedOperators(Explained):
         promising = promising_reasons(self.chosen.root, model, told)
         is_view = self.relation.prefers and not is_promising(self.chosen.root)
         views = [{"rule": "exact_join", "text": VIEW}] if is_view else []
-        memory = bounded_reasons(self.chosen.root, self.plans.let_go.get(self.relation.name, ()))
+        memory = bounded_reasons(self.chosen.root, self.plans.evicted.get(self.relation.name, ()))
         return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *memory, *views]
 
     def lines(self) -> list[str]:

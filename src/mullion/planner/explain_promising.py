@@ -55,12 +55,12 @@ def _below(node: Promising) -> str:
     return f"{text}. What waits or expires below counts as one pair each"
 
 
-def bounded_reasons(root: Node, let_go: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What the windows of joins keep within MEMORY; `let_go` are the rows that went so far."""
+def bounded_reasons(root: Node, evicted: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What the windows of joins keep within MEMORY; `evicted` how many rows went so far."""
     for node in nodes(root):
         if isinstance(node, Bounded):
             goes = [OF_A_WINDOW[rare] for most, rare in zip(node.most, node.rarest, strict=True) if most]
-            so_far = [f"; {fact['rows']:,} went so far" if fact["rows"] else "" for fact in let_go] or [""] * len(goes)
+            so_far = [f"; {fact['rows']:,} went so far" if fact["rows"] else "" for fact in evicted] or [""] * len(goes)
             limits = [(node.window(i).explained, most) for i, most in enumerate(node.most) if most is not None]
             for (window, most), first, went in zip(limits, goes, so_far, strict=True):
                 yield {"rule": "memory", "text": f"{plural(most, 'row')} of {window}: beyond it {first} go first{went}"}

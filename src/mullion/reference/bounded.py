@@ -11,14 +11,14 @@ from mullion.reference.registry import as_inputs, meaning_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 
-Gone = dict[int, int]
-"""Rows of an input that were let go, by the instant after which they are not there."""
+EvictionTimes = dict[int, int]
+"""Of the rows of an input that were evicted, by their ids: the instant after which they are not there."""
 
 
 @meaning_of(Bounded, strict=as_inputs)
 def bounded(world: World, node: Bounded) -> list[Row]:
     """Results of which each row was still there when the last one came."""
-    gone = let_go(world, node)
+    gone = evictions(world, node)
 
     def is_found(row: Row) -> bool:
         return all(own.get(number, row.start) >= row.start for own, number in zip(gone, row.id, strict=True))
@@ -26,12 +26,12 @@ def bounded(world: World, node: Bounded) -> list[Row]:
     return list(filter(is_found, world.rows(node.input)))
 
 
-def let_go(world: World, node: Bounded) -> list[Gone]:
-    """The rows of each input that went, by their ids."""
+def evictions(world: World, node: Bounded) -> list[EvictionTimes]:
+    """The rows of each input that are evicted."""
     parts = node.join.parts
     sides = [world.rows(part) for part in parts]
     keys = [world.keys(part, own) for part, own in zip(parts, node.join.keys, strict=True)]
-    gone: list[Gone] = [{} for _ in parts]
+    gone: list[EvictionTimes] = [{} for _ in parts]
     for now in sorted({row.start for rows in sides for row in rows}):
         there = [
             [

@@ -132,7 +132,7 @@ class RelationRuns:
         ordered = tuple(chosen[relation.name] for relation in relations)
         known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
         expiry = self._options.expiry
-        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising, self.let_go)
+        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising, self.evicted)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""
@@ -158,9 +158,9 @@ class RelationRuns:
         return {name: facts for run in self.runs.values() for name, facts in run.own.promising.items()}
 
     @property
-    def let_go(self) -> dict[str, list[dict[str, Any]]]:
-        """Of queries that join streams with MEMORY, how many rows they let go of each window."""
-        return {name: facts for run in self.runs.values() for name, facts in run.own.let_go.items()}
+    def evicted(self) -> dict[str, list[dict[str, Any]]]:
+        """Of queries that join streams with MEMORY, how many rows they evicted from each window."""
+        return {name: facts for run in self.runs.values() for name, facts in run.own.evicted.items()}
 
     @property
     def answers(self) -> int:

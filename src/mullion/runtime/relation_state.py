@@ -117,7 +117,7 @@ class RelationState(RunState):
             "seconds": self.counts.seconds,
             "bad_by_query": dict(self.counts.bad_by_query),
             "promising": self.own.promising,
-            "let_go": self.own.let_go,
+            "let_go": self.own.evicted,
         }
 
     def begin_shards(self, sharding: Sharding) -> InShards:

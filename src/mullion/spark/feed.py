@@ -189,9 +189,9 @@ class Feed:
             except (PySparkException, Py4JError, OSError) as problem:
                 self._failure = self._failure or problem
             self._query = None
-            self._let_go()
+            self._release_callbacks()
 
-    def _let_go(self) -> None:
+    def _release_callbacks(self) -> None:
         """Java may know the callback for long after the last batch. It must not hold what the batches held."""
         self.process, self.finish, self.open = _process_nothing, _finish_nothing, _open_nothing
         self.listed = _list_nothing

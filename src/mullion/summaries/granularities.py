@@ -91,12 +91,12 @@ class Granularities:
             del zones[:old]
         while most is not None and len(self) and self.nbytes > most:
             oldest = next(zones for zones in reversed(self.by_age) if zones)
-            self._let_go(oldest.pop(0))
+            self._evict(oldest.pop(0))
 
     def _move_on(self, zone: Zone, place: int) -> None:
         """Into the next granularity, or away."""
         if place == len(self.by_age):
-            self._let_go(zone)
+            self._evict(zone)
             return
         zone, older = replace(zone, granularity=place + 1), self.by_age[place]
         if older and self.collapse.are_one(older[-1], zone):
@@ -104,5 +104,5 @@ class Granularities:
         else:
             older.append(zone)
 
-    def _let_go(self, zone: Zone) -> None:
+    def _evict(self, zone: Zone) -> None:
         self.since = zone.ends

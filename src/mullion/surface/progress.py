@@ -127,11 +127,11 @@ def warnings(
     relations: Mapping[str, int] | None = None,
     stopped: Mapping[str, str] | None = None,
     promising: Mapping[str, Mapping[str, Any]] | None = None,
-    let_go: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    evicted: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
     values that queries over relations met, `stopped` the queries that passed a limit, `promising` what queries with a
-    PREFERENCE told of, `let_go` the rows that joins let go of windows."""
+    PREFERENCE told of, `evicted` the rows that joins evicted from windows."""
     for query, reason in (stopped or {}).items():
         yield f"query {query} is stopped: {reason}"
     for name, counted in counts.items():
@@ -162,7 +162,7 @@ def warnings(
         yield from _bad_values(counted.bad_by_query)
     yield from _bad_values(relations or {})
     yield from _told_in_part(promising or {})
-    for query, facts in (let_go or {}).items():
+    for query, facts in (evicted or {}).items():
         went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
         if went:
             yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"

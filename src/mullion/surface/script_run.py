@@ -103,7 +103,7 @@ class ScriptRun:
             engine.relations.bad,
             engine.stopped,
             engine.relations.promising,
-            engine.relations.let_go,
+            engine.relations.evicted,
         ):
             self._warned.warn(sentence)
         if not request.quiet:
