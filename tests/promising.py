@@ -19,7 +19,7 @@ from mullion.language.query import Budget, Cast, Column, Expr, Window, rewrite
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
 from mullion.operators.network import Network
 from mullion.operators.promise_tally import PromiseTally
-from mullion.operators.promising_network import told_of
+from mullion.operators.promising_network import promising_facts
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 from networks import Streams, columns_of
@@ -103,7 +103,7 @@ def told(
         values = zip(*(fresh.rows.column(name).to_pylist() for name in shown), strict=True)
         rows = zip(map(tuple, fresh.ids.tolist()), values, fresh.start.tolist(), fresh.end.tolist(), strict=True)
         found.append(sorted(rows, key=repr))
-        facts = told_of({node: node}, {below: own.operator for below, own in network.working.items()})[node]
+        facts = promising_facts({node: node}, {below: own.operator for below, own in network.working.items()})[node]
         tallies.append({name: facts[name] for name in PromiseTally().facts()})
         before = now
         if restarts:

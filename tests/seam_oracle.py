@@ -27,7 +27,7 @@ from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from mullion.language.query import TIME_AXIS, Named, Query, Window
 from mullion.planner.physical import sliced
-from mullion.summaries.told import stats
+from mullion.summaries.summary_facts import stats
 from operators.test_relations_differential import as_rows, comparable
 from promises import Promised
 from runtime.test_asking import micros

@@ -21,7 +21,7 @@ from mullion.summaries.counts import ExactCounts
 from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
 from mullion.summaries.pyramid import Pyramid
-from mullion.summaries.told import stats
+from mullion.summaries.summary_facts import stats
 from mullion.summaries.zone_counts import EVERY, values_of
 from mullion.summaries.zones import DRIFT, LONGEST, START, STEP, Cuts, Zone, Zones
 
@@ -127,7 +127,7 @@ def events(gaps: list[tuple[int, int | None]]) -> pa.Table:
 
 def told(summary: ColumnSummary) -> tuple[object, ...]:
     zones = [(z.granularity, z.first, z.events, z.begins, z.ends, z.by) for z in summary.zones]
-    return zones, [z.summary.snapshot() for z in summary.zones], summary.told_since, stats(summary)
+    return zones, [z.summary.snapshot() for z in summary.zones], summary.complete_after, stats(summary)
 
 
 def restored(summary: ColumnSummary, commits: list[tuple[str, bool, pa.Table]]) -> ColumnSummary:
@@ -180,7 +180,7 @@ def test_memory_is_held_but_for_what_is_newest(stream: list[tuple[int, int | Non
     summary.add_events(table, BIGINT)
     *ended, newest = summary.zones or [None]
     assert sum(zone.summary.nbytes for zone in ended if zone is not None) <= memory
-    since = summary.told_since
+    since = summary.complete_after
     times = table[TIME].to_pylist()
     held = sum(zone.events for zone in (*ended, newest) if zone is not None)
     assert held == len(times) if since is None else held >= sum(time > since for time in times)
@@ -201,7 +201,7 @@ def test_the_truth_lies_within_the_bounds(
     summary = ColumnSummary(definition(kind, memory), since=since)
     summary.add_events(table, BIGINT)
     if not summary.holds(after):
-        assert summary.told_since is not None and after < summary.told_since
+        assert summary.complete_after is not None and after < summary.complete_after
         return
     later = [key for time, key in zip(table[TIME].to_pylist(), table["item"].to_pylist(), strict=True) if time > after]
     low, value, high, _ = summary.counts.count(EVERY, after)

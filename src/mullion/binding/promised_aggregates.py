@@ -97,14 +97,14 @@ class _Rewriting:
                 raise NotSupported(f"an expression over bounds with {self._part.beside}", place, hint=hint)
         if query.having is not None:
             self._check_having(self._without_aliases(query.having), AT_LEAST)
-        told = with_aggregates(replace(query, approximate=False), self._told)
+        bounded = with_aggregates(replace(query, approximate=False), self._bound_or_estimate)
         share = list[Item]()
         if query.approximate and self._sample is not None:
             share = [*standard_errors(query, self._sample), kept_share(self._sample.weight)]
-        return replace(told, items=(*told.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
+        return replace(bounded, items=(*bounded.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
 
-    def _told(self, node: Aggregate) -> Expr:
-        """What is told for an aggregate."""
+    def _bound_or_estimate(self, node: Aggregate) -> Expr:
+        """What stands for an aggregate where only a part of its rows is there."""
         if node.distinct and node.function not in ("min", "max"):
             raise self._refused(node, "which values are missing is not known")
         if self._sample is not None and node.function in _ESTIMATED:

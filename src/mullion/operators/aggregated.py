@@ -77,7 +77,7 @@ class AggregatedOperator(Operator):
         fields = [(f"x{i}", arrow_type(type_)) for i, type_ in enumerate(self._types.values())]
         self._rows = pa.schema(fields or [("x", pa.null())])
         self._input = Hash(self._rows, below.width)
-        self._ending = self._told_when_over(construction)
+        self._ending = self._keys_that_end(construction)
         self._occupancy, self._others = Occupancy(), Occupancy()
         self.newest = EVER_BEFORE
         """The time of the newest event of all streams: the network sets it."""
@@ -95,7 +95,7 @@ class AggregatedOperator(Operator):
         over = "" if self._ending is None else f", without groups that are over in {self._ending.stream}"
         return {"input": f"{self._input.kept_in} of rows that can still be seen{over}"}
 
-    def _told_when_over(self, construction: Construction) -> Punctuated | None:
+    def _keys_that_end(self, construction: Construction) -> Punctuated | None:
         """The keys of whose groups a stream tells that they are over, if these then stay as they are: of windows that
         never let go, answered at every change."""
         endless = all(scan.window.is_endless and not scan.window.internal for scan in scans(self.node))

@@ -21,7 +21,7 @@ from mullion.operators.bounded_join import evicted_of
 from mullion.operators.materialized import MaterializedResult
 from mullion.operators.network import Events, Network
 from mullion.operators.observing import Observing
-from mullion.operators.promising_network import told_of
+from mullion.operators.promising_network import promising_facts
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.options import Expiry
@@ -151,7 +151,7 @@ class Answering:
         """What became of what promising joins and selections were offered, by relation."""
         found: dict[Node, dict[str, Any]] = {}
         for network in self.networks.values():
-            found |= told_of(network.plans, {node: working.operator for node, working in network.working.items()})
+            found |= promising_facts(network.plans, {node: working.operator for node, working in network.working.items()})
         return {name: found[plan] for name, plan in self.plans.items() if plan in found}
 
     @property

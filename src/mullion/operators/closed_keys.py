@@ -59,24 +59,24 @@ class ClosedKeys:
 
     def add(self, events: pa.Table, times: Times) -> pa.Table:
         """The keys of events that are the last ones of theirs. Returns these keys."""
-        return self.close_told(self.told(events, times))
+        return self.close_ended(self.ended(events, times))
 
-    def told(self, events: pa.Table, times: Times) -> pa.Table:
+    def ended(self, events: pa.Table, times: Times) -> pa.Table:
         """The keys of events that are the last ones of theirs, and since when (`SINCE`)."""
         last = np.flatnonzero(self.ending(events))
         keys = decoded(events.select(self.columns)).take(pa.array(last)).cast(self._store.schema)
         return keys.append_column(SINCE, pa.array(times[last]))
 
-    def among(self, told: pa.Table, events: pa.Table) -> Mask:
+    def among(self, ended: pa.Table, events: pa.Table) -> Mask:
         """Which keys some events have."""
         if not set(self.columns) <= set(events.column_names):
-            return np.ones(len(told), np.bool_)
-        own, others = (decoded(t.select(self.columns)).cast(self._store.schema) for t in (told, events))
+            return np.ones(len(ended), np.bool_)
+        own, others = (decoded(t.select(self.columns)).cast(self._store.schema) for t in (ended, events))
         codes = row_codes(pa.concat_tables([own, others]))
-        return np.isin(codes[: len(told)], codes[len(told) :])
+        return np.isin(codes[: len(ended)], codes[len(ended) :])
 
     def none(self) -> pa.Table:
-        """As `told`, of no key."""
+        """As `ended`, of no key."""
         return self._store.schema.append(pa.field(SINCE, pa.int64())).empty_table()
 
     def close(self, keys: pa.Table, times: Times) -> pa.Table:
@@ -84,9 +84,9 @@ class ClosedKeys:
         self._store.insert(TimedRows(keys, np.zeros((len(keys), 1), np.int64), times, self._reopens(times)))
         return keys
 
-    def close_told(self, told: pa.Table) -> pa.Table:
-        """As `close`, of keys that somebody said are over."""
-        return self.close(told.select(self.columns), told.column(SINCE).to_numpy())
+    def close_ended(self, ended: pa.Table) -> pa.Table:
+        """As `close`, of keys with the times since when they are over (`ended`)."""
+        return self.close(ended.select(self.columns), ended.column(SINCE).to_numpy())
 
     def _reopens(self, times: Times) -> Times:
         span = self.punctuation.span

@@ -217,9 +217,9 @@ class Network:
         """The step has gone through everything: what it says of keys holds from now on."""
         ended = {}
         for stream, closed in self.closed.items():
-            arrived, told = streams[stream], events.get(stream)
-            if told is not None and told.ended is not None:
-                ended[stream] = closed.close_told(told.ended)
+            arrived, step = streams[stream], events.get(stream)
+            if step is not None and step.ended is not None:
+                ended[stream] = closed.close_ended(step.ended)
             elif arrived is not None:
                 ended[stream] = closed.add(arrived[0].rows, arrived[0].times)
             closed.expire(now)

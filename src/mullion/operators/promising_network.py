@@ -52,7 +52,7 @@ def share_time(time: AutoTime, operators: Iterable[Operator], now: int, first_ti
     time.begin(len(own), now, min(first_times, default=None))
 
 
-def told_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, dict[str, Any]]:
+def promising_facts(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, dict[str, Any]]:
     """What became of what the promising joins or selection of a plan were offered, by the roots that have any."""
     known = {node: own for node, operator in operators.items() if (own := promises_of(operator)) is not None}
     sets = {root: [known[n] for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}

@@ -190,7 +190,7 @@ class PromisingSet:
         while at < len(order) and not budget.is_spent:
             whole = budget.fitting(entries.pairs[order[at:]])
             if whole:
-                rows += self._told(entries.take(order[at : at + whole]), budget)
+                rows += self._rows_of(entries.take(order[at : at + whole]), budget)
                 at += whole
             elif budget.is_time and rows:
                 break  # to look for a part of an entry takes longer than is left
@@ -201,7 +201,7 @@ class PromisingSet:
                 is_counted[ahead] = True
             else:
                 part, until, left = self._offered.split(entries.take(order[at : at + 1]), budget.pairs)
-                rows += self._told(part, budget)
+                rows += self._rows_of(part, budget)
                 entries = entries.cut(int(order[at]), until, left)
                 at += 0 if left else 1
         self.agenda = entries.take(order[at:])
@@ -229,7 +229,7 @@ class PromisingSet:
             drawn = shares(entries.promise, pairs, budget.pairs, phase)
         self.tally.shed += int(pairs.sum() - drawn.sum())
         some = np.flatnonzero(drawn)
-        return self._told(entries.take(some), budget, drawn[some])
+        return self._rows_of(entries.take(some), budget, drawn[some])
 
     def _sampled(self, entries: Entries, budget: StepBudget) -> list[TimedRows]:
         """Of each entry pairs that are drawn by themselves; or entries that are, with all of their pairs."""
@@ -262,7 +262,7 @@ class PromisingSet:
         self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end, shed.key)])
         return entries.take(drawn)
 
-    def _told(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
+    def _rows_of(self, entries: Entries, budget: StepBudget, drawn: Counts | None = None) -> list[TimedRows]:
         """The pairs of some entries, or as many as are drawn of them, as rows."""
         taken = entries.pairs if drawn is None else drawn
         began = time.perf_counter()

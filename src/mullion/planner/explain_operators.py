@@ -48,10 +48,10 @@ class OperatorPlans:
     states: States | None = None
     stats: Stats = NO_STATS
     expiry: Expiry = Expiry.PATTERN_AWARE
-    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    promising: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What became of the pairs of promising joins, by query."""
     evicted: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """The rows that joins let go of windows to keep within MEMORY, by query."""
+    """How many rows joins evicted from windows to keep within MEMORY, by query."""
 
     def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
         numbers: dict[Node, int] = {}
@@ -104,8 +104,8 @@ class ExplainedOperators(Explained):
     @property
     def _why(self) -> list[dict[str, Any]]:
         why = why_operators(self.relation)
-        model, told = CostModel(self.plans.stats, self.plans.expiry), self.plans.told.get(self.relation.name)
-        promising = promising_reasons(self.chosen.root, model, told)
+        model, tally = CostModel(self.plans.stats, self.plans.expiry), self.plans.promising.get(self.relation.name)
+        promising = promising_reasons(self.chosen.root, model, tally)
         is_view = self.relation.prefers and not is_promising(self.chosen.root)
         views = [{"rule": "exact_join", "text": VIEW}] if is_view else []
         memory = bounded_reasons(self.chosen.root, self.plans.evicted.get(self.relation.name, ()))

@@ -29,23 +29,23 @@ LEAVING = {
 }
 
 
-def promising_reasons(root: Node, estimates: Estimates, told: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """Why the join or selection of a plan tells what it does; `told` is what became of its pairs or rows so far."""
+def promising_reasons(root: Node, estimates: Estimates, tally: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """Why the join or selection of a plan tells what it does; `tally` is what became of its pairs or rows so far."""
     found = [node for node in nodes(root) if isinstance(node, Promising)]
     for node in found[:1]:
         yield {"rule": f"promising_{_kind(node)}", "text": _what_it_does(node, estimates)}
         if node.joins > 1:
             yield {"rule": "lower_joins", "text": _below(node)}
-        yield {"rule": "exact_or_promising", "text": _costs(node, estimates, told)}
+        yield {"rule": "exact_or_promising", "text": _costs(node, estimates, tally)}
         if node.aggregated:
             yield {"rule": "aggregates", "text": AGGREGATES[node.order]}
         if node.memory is not None:
             text = f"{size_text(node.joins * node.memory)} for rows and what waits: {LEAVING[node.order]}"
             yield {"rule": "memory", "text": text}
-        if told is not None and told["offered"]:
-            yield {"rule": "told_so_far", "text": told_text(told, is_join=_is_join(node))}
-            if told.get("last_step"):
-                yield {"rule": "last_step", "text": last_text(told, is_join=_is_join(node))}
+        if tally is not None and tally["offered"]:
+            yield {"rule": "told_so_far", "text": tally_text(tally, is_join=_is_join(node))}
+            if tally.get("last_step"):
+                yield {"rule": "last_step", "text": last_text(tally, is_join=_is_join(node))}
 
 
 def _below(node: Promising) -> str:
@@ -85,7 +85,7 @@ def _what_it_does(node: Promising, estimates: Estimates) -> str:
     return f"{text}reaches; where it does not, {first}. {counted}on the driver, since an order is one of all {unit}"
 
 
-def _costs(node: Promising, estimates: Estimates, told: Mapping[str, Any] | None) -> str:
+def _costs(node: Promising, estimates: Estimates, tally: Mapping[str, Any] | None) -> str:
     """What the exact one costs, and the choice; of the last step, how far the budget reached."""
     exact, choice = estimates.flow(node.input).rate, node.cost(estimates).total
     if _is_join(node):
@@ -93,8 +93,8 @@ def _costs(node: Promising, estimates: Estimates, told: Mapping[str, Any] | None
     text = (
         f"the exact {_kind(node)} costs {exact:,.0f} accesses a second, and that there is a choice adds {choice:,.0f}"
     )
-    last = None if told is None else told.get("last_step")
-    needed = None if told is None or last is None else _needed(node.budget, last, told["pair_seconds"])
+    last = None if tally is None else tally.get("last_step")
+    needed = None if tally is None or last is None else _needed(node.budget, last, tally["pair_seconds"])
     if needed is None:
         return f"{text}; whether there is one is decided in each step, by what it offers"
     amount, times = needed
@@ -116,23 +116,23 @@ def _needed(budget: Budget, last: Mapping[str, Any], pair_seconds: float) -> tup
     return f"{1000 * seconds:,.3g} ms of work (observed)", seconds / max(allowed, 1e-6)
 
 
-def told_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
+def tally_text(tally: Mapping[str, Any], *, is_join: bool = True) -> str:
     """
-    >>> told = {"offered": 131000, "told": 84210, "waiting": 46790, "expired": 0, "shed": 0, "rows_shed": 0}
-    >>> told_text({**told, "freshness": 2.5})
+    >>> tally = {"offered": 131000, "told": 84210, "waiting": 46790, "expired": 0, "shed": 0, "rows_shed": 0}
+    >>> tally_text({**tally, "freshness": 2.5})
     '84,210 of 131,000 pairs (64 %); 46,790 wait, 0 expired unseen, 0 shed; the rows of a pair are 2.5 s apart'
-    >>> told_text({**told, "freshness": 2.5}, is_join=False)
+    >>> tally_text({**tally, "freshness": 2.5}, is_join=False)
     '84,210 of 131,000 rows (64 %); 46,790 wait, 0 expired unseen, 0 shed; rows were told after 2.5 s'
-    >>> told_text({**told, "shed": 46790, "waiting": 0, "rows_shed": 900, "bytes": 9 << 20, "freshness": None})
+    >>> tally_text({**tally, "shed": 46790, "waiting": 0, "rows_shed": 900, "bytes": 9 << 20, "freshness": None})
     '84,210 of about 131,000 pairs (64 %); 0 wait, 0 expired unseen, 46,790 shed; 900 rows shed, 9 MB are kept'
     """
-    share, unit = 100 * told["told"] / told["offered"], "pairs" if is_join else "rows"
-    about = "about " if told["rows_shed"] and is_join else ""
-    text = f"{told['told']:,} of {about}{told['offered']:,} {unit} ({share:.0f} %); {told['waiting']:,} wait, "
-    text += f"{told['expired']:,} expired unseen, {told['shed']:,} shed"
-    if told["rows_shed"]:
-        text += f"; {plural(told['rows_shed'], 'row')} shed, {size_text(told['bytes'])} are kept"
-    fresh = told["freshness"]
+    share, unit = 100 * tally["told"] / tally["offered"], "pairs" if is_join else "rows"
+    about = "about " if tally["rows_shed"] and is_join else ""
+    text = f"{tally['told']:,} of {about}{tally['offered']:,} {unit} ({share:.0f} %); {tally['waiting']:,} wait, "
+    text += f"{tally['expired']:,} expired unseen, {tally['shed']:,} shed"
+    if tally["rows_shed"]:
+        text += f"; {plural(tally['rows_shed'], 'row')} shed, {size_text(tally['bytes'])} are kept"
+    fresh = tally["freshness"]
     if fresh is None:
         return text
     return f"{text}; " + (
@@ -140,7 +140,7 @@ def told_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
     )
 
 
-def last_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
+def last_text(tally: Mapping[str, Any], *, is_join: bool = True) -> str:
     """
     >>> step = {"offered": 131000, "told": 84210, "expired": 0, "shed": 0, "oldest": 38.0, "seconds": 0.19}
     >>> text = last_text({"waiting": 46790, "pair_seconds": 2e-7, "last_step": {**step, "looking": 0.03}})
@@ -148,10 +148,10 @@ def last_text(told: Mapping[str, Any], *, is_join: bool = True) -> str:
     84,210 of 131,000 pairs (64 %) in 190 ms, of which 30 ms to see what there was, 0.2 us a pair
     46,790 wait, the oldest for 38 s; 0 expired unseen, 0 shed
     """
-    last, unit = told["last_step"], "pairs" if is_join else "rows"
+    last, unit = tally["last_step"], "pairs" if is_join else "rows"
     share = f" ({100 * last['told'] / last['offered']:.0f} %)" if last["offered"] else ""
     oldest = "" if last["oldest"] is None else f", the oldest for {last['oldest']:g} s"
     looking = "" if last["looking"] is None else f"of which {1000 * last['looking']:.3g} ms to see what there was, "
     text = f"{last['told']:,} of {last['offered']:,} {unit}{share} in {1000 * last['seconds']:.3g} ms, {looking}"
-    text += f"{1e6 * told['pair_seconds']:.2g} us a {unit[:-1]}; {told['waiting']:,} wait{oldest}; "
+    text += f"{1e6 * tally['pair_seconds']:.2g} us a {unit[:-1]}; {tally['waiting']:,} wait{oldest}; "
     return f"{text}{last['expired']:,} expired unseen, {last['shed']:,} shed"

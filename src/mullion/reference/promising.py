@@ -25,7 +25,7 @@ from mullion.reference.registry import as_inputs, meaning_of
 from mullion.reference.rows import Row
 from mullion.reference.world import World
 
-Told = list[list[Row]]
+RowsByStep = list[list[Row]]
 """What each step tells."""
 LEAST_WEIGHT = 1 / 16
 """The part of the mean weight that pairs have at the least where they are aggregated."""
@@ -38,7 +38,7 @@ def promising(world: World, node: Promising) -> list[Row]:
     return [_weighing(node, row, 1.0, 0) for row in rows] if node.weighs else rows
 
 
-def as_found(told: Told, steps: Sequence[int]) -> list[Row]:
+def as_found(told: RowsByStep, steps: Sequence[int]) -> list[Row]:
     """Rows that steps up to these times told: they are there from their start, or from where the step before ended."""
     rows = [
         replace(row, start=max(row.start, before))
@@ -66,7 +66,7 @@ class _Offer:
         return _faded(node, self.promise, grain)
 
 
-def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Told:
+def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> RowsByStep:
     """The rows that ASC or DESC tell in the steps up to each of these times."""
     told, waiting, before = [], list[_Offer](), EVER_BEFORE
     passing = {row.id for row in world.rows(node.input)}
@@ -81,7 +81,7 @@ def told_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Told:
     return told
 
 
-def sampled_in_steps(world: World, node: Promising, steps: Sequence[int]) -> Told:
+def sampled_in_steps(world: World, node: Promising, steps: Sequence[int]) -> RowsByStep:
     """The rows, with their weights, that WEIGHTED draws for aggregates in the steps up to each of these times."""
     told, before = [], EVER_BEFORE
     passing = {row.id for row in world.rows(node.input)}

@@ -105,24 +105,24 @@ class Incoming:
         """The events of a step, with the keys that are over once they are past. An event behind the end of its key that
         came before it counts (decision 39), so an end waits for all that has come and lies behind it."""
         if events is not None:
-            told, waiting = keys.told(events.rows, events.times), self.order.waiting
-            if waiting is not None and len(waiting) and len(told):
-                waits = keys.among(told, waiting)
-                self.ended.append((int(times_of(waiting).max()), told.filter(pa.array(waits))))
-                told = told.filter(pa.array(~waits))
-            self.ended.append((now - 1, told))
-        over = [told for time, told in self.ended if time < now]
-        self.ended = [(time, told) for time, told in self.ended if time >= now and len(told)]
+            ended, waiting = keys.ended(events.rows, events.times), self.order.waiting
+            if waiting is not None and len(waiting) and len(ended):
+                waits = keys.among(ended, waiting)
+                self.ended.append((int(times_of(waiting).max()), ended.filter(pa.array(waits))))
+                ended = ended.filter(pa.array(~waits))
+            self.ended.append((now - 1, ended))
+        over = [ended for time, ended in self.ended if time < now]
+        self.ended = [(time, ended) for time, ended in self.ended if time >= now and len(ended)]
         if events is None and over:
             nothing = np.zeros(0, np.int64)
             events = Events(pa.table({TIME: nothing}), nothing, nothing)
         return None if events is None else replace(events, ended=pa.concat_tables(over) if over else keys.none())
 
     def snapshot(self) -> dict[str, Any]:
-        ended = [(time, serialised(told).hex()) for time, told in self.ended]
+        ended = [(time, serialised(keys).hex()) for time, keys in self.ended]
         return {"oldest": self.oldest, "newest": self.newest, "settled": self.settled, "ended": ended}
 
     @staticmethod
     def restored(snapshot: Mapping[str, Any]) -> Incoming:
-        ended = [(time, pa.ipc.open_stream(bytes.fromhex(told)).read_all()) for time, told in snapshot.get("ended", ())]
+        ended = [(time, pa.ipc.open_stream(bytes.fromhex(keys)).read_all()) for time, keys in snapshot.get("ended", ())]
         return Incoming(**{**snapshot, "ended": ended})

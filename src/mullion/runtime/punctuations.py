@@ -62,19 +62,19 @@ class Punctuations:
         that of the last events before, if the source can be read again."""
         times = np.full(len(keys), at)
         self.closed.close(keys, times)
-        told = keys.append_column(SINCE, pa.array(times))
+        ended = keys.append_column(SINCE, pa.array(times))
         if offset is not None:
-            said = (*self.said, told.append_column(AFTER, pa.array(np.full(len(keys), offset))))
+            said = (*self.said, ended.append_column(AFTER, pa.array(np.full(len(keys), offset))))
             self.said = said if len(said) <= MOST_SAID else (pa.concat_tables(said).combine_chunks(),)
-        return told.append_column(OVER, pa.array(np.ones(len(keys), np.bool_)))
+        return ended.append_column(OVER, pa.array(np.ones(len(keys), np.bool_)))
 
     def close_again(self, said: Sequence[pa.Table], low: int, high: int) -> None:
         """The keys that were said to be over between two offsets, the first included, are over once more."""
-        for told in said:
-            after = told.column(AFTER).to_numpy()
+        for ended in said:
+            after = ended.column(AFTER).to_numpy()
             between = np.flatnonzero((low <= after) & (after < high))
             if len(between):
-                self.closed.close_told(told.take(pa.array(between)))
+                self.closed.close_ended(ended.take(pa.array(between)))
 
     # What a restart needs
 

@@ -185,11 +185,11 @@ class StreamRun(StreamState):
         mark = (self.committed or BEFORE_ALL).next_beat
         at = max(time for time in (self.newest, self.watermark) if time is not None)
         offset = None if self.source.cannot_read_again() is not None else self._offset(mark.batch)
-        told = self.punctuations.close(keys, at, offset)
+        ended = self.punctuations.close(keys, at, offset)
         if self.wanted is not None:
             if self.intake is None:
                 self.intake = new_intake(None if self.journal is None else self.journal.files)
-            self.intake.add(mark, told)
+            self.intake.add(mark, ended)
         self._commits.commit(mark)
 
     def _offset(self, batch: int) -> int:

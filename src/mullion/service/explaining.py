@@ -25,7 +25,7 @@ from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.axis import by_axis
 from mullion.summaries.column_summary import ColumnSummary
-from mullion.summaries.told import text as summary_text
+from mullion.summaries.summary_facts import text as summary_text
 
 MANY = 16
 """Fewer queries leave fewer partials than a batch has room for."""

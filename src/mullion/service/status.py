@@ -14,7 +14,7 @@ from mullion.service.operation import AtStart, Operation
 from mullion.service.runs import Runs
 from mullion.spark.backend import SparkBackend
 from mullion.spark.processes import Peaks
-from mullion.summaries import told
+from mullion.summaries import summary_facts
 
 
 class Status:
@@ -34,7 +34,9 @@ class Status:
         with self._lock:
             explanation = self._explainer.explain(None)
             share = self._runs.summary_share()
-            summaries = {summary.definition.name: told.stats(summary, share) for summary in self._explainer.summaries()}
+            summaries = {
+                summary.definition.name: summary_facts.stats(summary, share) for summary in self._explainer.summaries()
+            }
         return {
             "queries": len(self.catalog.queries),
             "answers": self.answers,

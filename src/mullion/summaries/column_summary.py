@@ -90,7 +90,7 @@ class ColumnSummary:
         return since is None or after >= since
 
     @property
-    def told_since(self) -> int | None:
+    def complete_after(self) -> int | None:
         """It tells of all events that are later; None where it tells of all."""
         return self._past.since
 

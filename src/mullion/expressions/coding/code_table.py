@@ -26,7 +26,7 @@ class CodeTable:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._index: _WholeRows | _AnyRows = _WholeRows(len(schema)) if _are_words(schema) else _AnyRows()
-        self._told_by_words = _are_words(schema) and all(map(_is_told, schema.types))
+        self._words_are_reversible = _are_words(schema) and all(map(_is_reversible, schema.types))
         """Whether the numbers of a row tell it, so that rows need not be kept."""
         self._tables: list[pa.Table] = []
         self._appended = 0
@@ -50,7 +50,7 @@ class CodeTable:
         if not len(rows):
             return np.zeros(0, np.int64)
         codes, new = self._index.codes(rows)
-        if len(new) and not self._told_by_words:
+        if len(new) and not self._words_are_reversible:
             self._append(decoded(rows.take(pa.array(new))), codes[new])
         return codes
 
@@ -58,7 +58,7 @@ class CodeTable:
         """The values of codes."""
         if not len(codes):
             return self._schema.empty_table()
-        if self._told_by_words:
+        if self._words_are_reversible:
             assert isinstance(self._index, _WholeRows)
             return _rows_of(self._index.words(codes), self._schema)
         if len(self._tables) > 1:
@@ -191,7 +191,7 @@ def _words(rows: pa.Table) -> Whole:
     return words
 
 
-def _is_told(kind: pa.DataType) -> bool:
+def _is_reversible(kind: pa.DataType) -> bool:
     """Whether `whole_numbers` of a type can be turned back: they do not tell the sign of a zero, nor a unit of time."""
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return bool(kind.unit == "us")

@@ -26,7 +26,7 @@ def stats(summary: ColumnSummary, share: int | None = None) -> dict[str, Any]:
         "bytes": summary.nbytes,
         "memory": share if own.memory is None else own.memory,
         "memory_is_share": own.memory is None,
-        "since": summary.told_since,
+        "since": summary.complete_after,
     }
 
 
