@@ -16,7 +16,7 @@ from mullion.instants import FOREVER, THE_END
 from mullion.language.query import Window
 from mullion.language.types import BIGINT
 from mullion.operators.result_window import ResultWindowOperator
-from mullion.reference.lives import lives
+from mullion.reference.lifetimes import lifetimes
 from mullion.storage.files import serialised
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -67,6 +67,6 @@ windows = st.one_of(
 @given(windows, relations(st.tuples(st.integers(0, 3))), steps, st.booleans())
 def test_results_are_events_of_a_stream(window: Window, rows: list[Life], nows: list[int], restart: bool) -> None:
     ordered = sorted(rows, key=lambda row: (row.start, row.id))
-    found = zip(ordered, lives(window, [row.start for row in ordered]), strict=True)
+    found = zip(ordered, lifetimes(window, [row.start for row in ordered]), strict=True)
     expected = [(*row.values, start, end) for row, (start, end) in found if start < end]
     assert sorted(run(window, rows, nows, restart=restart)) == sorted(expected)

@@ -26,7 +26,7 @@ from mullion.reference.duplicates import distinct
 from mullion.reference.expressions import equal, one_value, values_of
 from mullion.reference.grouping import at_changes, at_instants
 from mullion.reference.instants import Instants
-from mullion.reference.lives import lives
+from mullion.reference.lifetimes import lifetimes
 from mullion.reference.registry import as_inputs, is_strict, meaning_of
 from mullion.reference.rows import Row
 from mullion.reference.subtraction import difference, negation
@@ -48,7 +48,7 @@ def scan(world: World, node: Scan) -> list[Row]:
     values = [tuple(event[name] for name, _ in node.stream_columns) for _, event in events]
     keys = [values_of(key, node.stream_columns, values) for key in node.partition]
     partitions = [one_value([of[i] for of in keys]) for i in range(len(events))]
-    spans = lives(node.window, [time for time, _ in events], partitions)
+    spans = lifetimes(node.window, [time for time, _ in events], partitions)
     rows = []
     for number, ((time, _), (start, end)) in enumerate(zip(events, spans, strict=True)):
         if start < end and (node.since is None or time >= node.since):
@@ -62,7 +62,7 @@ def result_window(world: World, node: ResultWindow) -> list[Row]:
     """New results are the events of a stream, in the order in which they start."""
     results = sorted(world.rows(node.input), key=lambda row: (row.start, row.id))
     rows = []
-    for row, (start, end) in zip(results, lives(node.window, [row.start for row in results]), strict=True):
+    for row, (start, end) in zip(results, lifetimes(node.window, [row.start for row in results]), strict=True):
         if start < end:
             rows.append(replace(row, start=start, end=end, held_until=end))
     return rows

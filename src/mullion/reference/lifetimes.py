@@ -9,9 +9,9 @@
   before it, and leaves with the first that has n events between: number j + n or later |
 | PARTITION BY k ROWS n | as ROWS, counting events of the same k |
 
->>> lives(Window(rows=2, slide_rows=1), [10, 20, 30])[:1]
+>>> lifetimes(Window(rows=2, slide_rows=1), [10, 20, 30])[:1]
 [(10, 30)]
->>> lives(Window(rows=2, slide_rows=2), [10, 20, 30, 40])[:2]
+>>> lifetimes(Window(rows=2, slide_rows=2), [10, 20, 30, 40])[:2]
 [(20, 40), (20, 40)]
 """
 
@@ -23,12 +23,12 @@ from mullion.errors import NotSupported
 from mullion.instants import FOREVER
 from mullion.language.query import Window
 
-Life = tuple[int, int]
-NO_LIFE: Life = (FOREVER, FOREVER)
+Lifetime = tuple[int, int]
+NO_LIFETIME: Lifetime = (FOREVER, FOREVER)
 
 
-def lives(window: Window, times: Sequence[int], partitions: Sequence[Hashable] | None = None) -> list[Life]:
-    """The life of each event, in the order of the events; times ascend. A life that ends when it starts is none."""
+def lifetimes(window: Window, times: Sequence[int], partitions: Sequence[Hashable] | None = None) -> list[Lifetime]:
+    """Of each event, in the order of the events; times ascend. A lifetime that ends when it starts is none."""
     if window.attribute is not None:
         raise NotSupported("WATTR in a query over relations", window.place)
     if window.rows is not None:
@@ -36,7 +36,7 @@ def lives(window: Window, times: Sequence[int], partitions: Sequence[Hashable] |
     if window.slide_rows is not None:
         raise NotSupported("SLIDE n TUPLES in a query over relations", window.place)
     if window.since is not None:
-        return [(time, FOREVER) if time >= window.since else NO_LIFE for time in times]
+        return [(time, FOREVER) if time >= window.since else NO_LIFETIME for time in times]
     if window.unbounded:
         return [(time, FOREVER) for time in times]
     length = 1 if window.now else window.range
@@ -44,7 +44,7 @@ def lives(window: Window, times: Sequence[int], partitions: Sequence[Hashable] |
     return [(time, time + length) for time in times]
 
 
-def _by_count(rows: int, step: int, times: Sequence[int], partitions: Sequence[Hashable]) -> list[Life]:
+def _by_count(rows: int, step: int, times: Sequence[int], partitions: Sequence[Hashable]) -> list[Lifetime]:
     def moved_at(number: int) -> int:
         """When the window first moves at or after the event of this number."""
         at = -(-number // step) * step
