@@ -222,7 +222,7 @@ def _tables(index: LifetimeIndex) -> Iterator[pa.Table]:
 
 
 def _probe(index: LifetimeIndex, key: int) -> int:
-    keys = pa.array([key], index.snapshot().shape.key_type)
+    keys = pa.array([key], index.snapshot().spec.key_type)
     return look_at(sub.search(keys) for sub in index.snapshot().subs if sub.rows)
 
 

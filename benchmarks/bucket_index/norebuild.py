@@ -25,7 +25,7 @@ from mullion.storage.lifetime_index.rows import Fresh, matching
 from mullion.storage.lifetime_index.sub_index import (
     NO_ROWS,
     Change,
-    Shape,
+    IndexSpec,
     SubIndex,
     UpdateWork,
     read_directory,
@@ -57,22 +57,22 @@ class Bucketed(SubIndex):
     """
 
     kind = "norebuild"
-    shape: Shape
+    spec: IndexSpec
     number: int
     buckets: Buckets
     file: str | None
     """The directory. None: there are no rows."""
 
     @classmethod
-    def empty(cls, shape: Shape, number: int) -> Bucketed:
-        _ = Layout(shape.stored).dtype  # refuses what has no fixed width
-        return cls(shape, number, Buckets.none(shape.key_type), None)
+    def empty(cls, spec: IndexSpec, number: int) -> Bucketed:
+        _ = Layout(spec.stored).dtype  # refuses what has no fixed width
+        return cls(spec, number, Buckets.none(spec.key_type), None)
 
     @classmethod
-    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> Bucketed:
+    def load(cls, spec: IndexSpec, number: int, state: dict[str, Any]) -> Bucketed:
         if state["file"] is None:
-            return cls.empty(shape, number)
-        return cls(shape, number, Buckets.from_table(read_directory(shape.directory / state["file"])), state["file"])
+            return cls.empty(spec, number)
+        return cls(spec, number, Buckets.from_table(read_directory(spec.directory / state["file"])), state["file"])
 
     def to_json(self) -> dict[str, Any]:
         return {"file": self.file}
@@ -91,23 +91,23 @@ class Bucketed(SubIndex):
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(self.shape.stored)
+        return Layout(self.spec.stored)
 
     @property
     def _path(self) -> Path:
-        return self.shape.directory / f"{self.number:03d}.buckets"
+        return self.spec.directory / f"{self.number:03d}.buckets"
 
     @cached_property
     def bucket(self) -> np.dtype[np.void]:
-        return self.layout.bucket(self.shape.bucket_rows)
+        return self.layout.bucket(self.spec.bucket_rows)
 
     @property
     def _bucket_bytes(self) -> int:
         return self.bucket.itemsize
 
     def updated(self, change: Change, others: Sequence[SubIndex]) -> tuple[SubIndex, UpdateWork]:
-        fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
-        keys, codes = self.buckets.keys.extended(fresh.column(self.shape.key))
+        fresh = change.fresh or Fresh(self.spec.stored.empty_table(), np.zeros(0, np.intp))
+        keys, codes = self.buckets.keys.extended(fresh.column(self.spec.key))
         by_key = np.argsort(codes, kind="stable")
         fresh, codes = fresh.only(by_key), codes[by_key]
         going = self._going(change)
@@ -128,11 +128,11 @@ class Bucketed(SubIndex):
 
     def _with(self, buckets: Buckets, work: UpdateWork, name: str) -> tuple[SubIndex, UpdateWork]:
         if not len(buckets):
-            return self.empty(self.shape, self.number), work
+            return self.empty(self.spec, self.number), work
         directory = buckets.to_table()
         label = f"{name}-{self.number:03d}"
-        name, written = write_file(self.shape.directory, label, ".keys", directory.schema, [directory])
-        new = Bucketed(self.shape, self.number, buckets, name)
+        name, written = write_file(self.spec.directory, label, ".keys", directory.schema, [directory])
+        new = Bucketed(self.spec, self.number, buckets, name)
         return new, UpdateWork(work.bytes_read, work.bytes_written + written, work.inserted, work.deleted)
 
     def _going(self, change: Change) -> Mask:
@@ -145,13 +145,13 @@ class Bucketed(SubIndex):
         """For every new row, by key, the bucket that it is added to. NOT_THERE: its key has none with room, or one that
         is written anyway."""
         emptiest = np.full(len(keys), NOT_THERE)
-        with_room = np.flatnonzero(self.buckets.count < self.shape.bucket_rows)
+        with_room = np.flatnonzero(self.buckets.count < self.spec.bucket_rows)
         fullest_first = with_room[np.argsort(-self.buckets.count[with_room], kind="stable")]
         emptiest[self.buckets.code[fullest_first]] = fullest_first
         emptiest[self.buckets.code[going]] = NOT_THERE
         bucket = emptiest[codes]
         rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
-        room = np.append(self.shape.bucket_rows - self.buckets.count, 0)
+        room = np.append(self.spec.bucket_rows - self.buckets.count, 0)
         bucket[rank >= room[bucket]] = NOT_THERE
         return bucket
 
@@ -185,7 +185,7 @@ class Bucketed(SubIndex):
         if len(buckets):
             with BucketFile.open(self._path, os.O_RDONLY, self._bucket_bytes) as file:
                 file.read(whole, buckets.place)
-        is_row = np.arange(self.shape.bucket_rows) < buckets.count[:, None]
+        is_row = np.arange(self.spec.bucket_rows) < buckets.count[:, None]
         return opaque(whole[RECORDS])[is_row].view(self.layout.dtype)
 
     def write(self, buckets: npt.NDArray[np.void], place: Whole) -> None:
@@ -219,7 +219,7 @@ class _Edit:
     def _groups(self, old: Buckets, codes: Codes) -> Iterator[tuple[int, int]]:
         """Ranges of keys with about AT_A_TIME bytes each."""
         rows = np.bincount(codes, minlength=len(self.keys))
-        rows += np.bincount(old.code, minlength=len(self.keys)) * self.sub.shape.bucket_rows
+        rows += np.bincount(old.code, minlength=len(self.keys)) * self.sub.spec.bucket_rows
         group = np.cumsum(rows) * self.sub.layout.dtype.itemsize // AT_A_TIME
         return pairwise([0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(self.keys)])
 
@@ -232,9 +232,9 @@ class _Edit:
         staying = np.flatnonzero(stays)
         all_codes = np.concatenate([codes[staying], fresh_codes])
         ends = np.concatenate([layout.ends(records)[staying], layout.ends(fresh)])
-        filled = Filled.of(self.keys, all_codes, ends, self.sub.shape.bucket_rows)
+        filled = Filled.of(self.keys, all_codes, ends, self.sub.spec.bucket_rows)
         buckets = np.zeros(len(filled.code), self.sub.bucket)
-        bucket, place_in_it = np.divmod(filled.target, self.sub.shape.bucket_rows)
+        bucket, place_in_it = np.divmod(filled.target, self.sub.spec.bucket_rows)
         opaque(buckets[RECORDS])[bucket, place_in_it] = np.concatenate([opaque(records)[staying], opaque(fresh)])
         place = self.free.take(len(buckets))
         if len(buckets):

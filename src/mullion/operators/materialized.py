@@ -287,7 +287,7 @@ def _id_table(ids: Ids) -> pa.Table:
 
 
 def _all_of(sub: SubIndex, base: Snapshot) -> pa.Table:
-    return pa.concat_tables([base.shape.stored.empty_table(), *sub.tables()])
+    return pa.concat_tables([base.spec.stored.empty_table(), *sub.tables()])
 
 
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:

@@ -71,12 +71,12 @@ def scan(snapshot: Snapshot, at: int | None = None) -> pa.Table:
 
 def search(snapshot: Snapshot, values: Any, at: int | None = None) -> pa.Table:
     """Those with this key, or one of these."""
-    keys = pa.array(values if isinstance(values, list) else [values], snapshot.shape.key_type)
+    keys = pa.array(values if isinstance(values, list) else [values], snapshot.spec.key_type)
     return _there(snapshot, [sub.search(keys) for sub in snapshot.subs if sub.rows], at)
 
 
 def _there(snapshot: Snapshot, tables: list[pa.Table], at: int | None) -> pa.Table:
-    nothing = snapshot.shape.stored.empty_table()
+    nothing = snapshot.spec.stored.empty_table()
     return nothing if snapshot.now is None else alive(pa.concat_tables([nothing, *tables]), at or snapshot.now)
 
 

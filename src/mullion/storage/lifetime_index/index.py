@@ -20,7 +20,7 @@ from mullion.storage.lifetime_index.partitioning import Calendar, DoublyPartitio
 from mullion.storage.lifetime_index.rebuild import Rebuilt
 from mullion.storage.lifetime_index.rows import Fresh, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
-from mullion.storage.lifetime_index.sub_index import Change, Shape, SubIndex, UpdateWork
+from mullion.storage.lifetime_index.sub_index import Change, IndexSpec, SubIndex, UpdateWork
 from mullion.storage.syncing import Syncing, sync_directory
 
 FORMAT = 1
@@ -66,8 +66,8 @@ class Definition:
         calendar = Calendar(partitioning, state["lifetime"], state["interval"], state["origin"])
         return Definition(schema, state["key"], calendar, state["clustering"], state["bucket_rows"])
 
-    def shape(self, directory: Path) -> Shape:
-        return Shape(directory, stored_schema(self.schema), self.key, self.bucket_rows)
+    def spec(self, directory: Path) -> IndexSpec:
+        return IndexSpec(directory, stored_schema(self.schema), self.key, self.bucket_rows)
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class LifetimeIndex:
     @staticmethod
     def create(directory: Path, definition: Definition) -> LifetimeIndex:
         """A new index in a directory of its own, which it empties."""
-        shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
+        spec, kind = definition.spec(directory), CLUSTERINGS[definition.clustering]
         directory.mkdir(parents=True, exist_ok=True)
-        subs = tuple(kind.empty(shape, number) for number in range(definition.calendar.partitioning.count))
-        index = LifetimeIndex(directory, definition, Snapshot(shape, 0, None, subs))
+        subs = tuple(kind.empty(spec, number) for number in range(definition.calendar.partitioning.count))
+        index = LifetimeIndex(directory, definition, Snapshot(spec, 0, None, subs))
         index._sweep()
         return index
 
@@ -129,14 +129,14 @@ class LifetimeIndex:
         if state["format"] != FORMAT:
             raise CheckpointError(f"the index in {directory} has format {state['format']}")
         definition = Definition.from_json(state["definition"])
-        shape, kind = definition.shape(directory), CLUSTERINGS[definition.clustering]
+        spec, kind = definition.spec(directory), CLUSTERINGS[definition.clustering]
         for name in _immutable(state):
             check(directory / name)
         try:
-            subs = tuple(kind.load(shape, number, sub_state) for number, sub_state in enumerate(state["sub_indices"]))
+            subs = tuple(kind.load(spec, number, sub_state) for number, sub_state in enumerate(state["sub_indices"]))
         except (OSError, pa.ArrowException) as problem:
             raise CheckpointError(f"the index in {directory} is damaged: {problem}") from None
-        snapshot = Snapshot(shape, state["version"], state["now"], subs)
+        snapshot = Snapshot(spec, state["version"], state["now"], subs)
         missing = sorted(name for name in snapshot.files if not (directory / name).exists())
         if missing:
             raise CheckpointError(f"the index in {directory} has lost {', '.join(missing)}")
@@ -199,13 +199,13 @@ class LifetimeIndex:
             works.append(work)
         changed = [new for new, old in zip(subs, before.subs, strict=True) if new is not old]
         self._wait_for_disk({name for sub in changed for name in sub.files})
-        self._current = Snapshot(before.shape, before.version + 1, now, tuple(subs))
+        self._current = Snapshot(before.spec, before.version + 1, now, tuple(subs))
         self._sweep()
         return _counts(touched, numbers, len(changed), left_out, works)
 
     def _by_sub_index(self, now: int, rows: pa.Table, start: Times, end: Times) -> tuple[dict[int, Fresh], int]:
         """The new rows of every sub-index that has some; and how many ended already."""
-        table = timed(rows, start, end, self._current.shape.stored)
+        table = timed(rows, start, end, self._current.spec.stored)
         there = np.flatnonzero(end > now)
         number = self.definition.calendar.sub_indices(start[there], end[there])
         order = np.argsort(number, kind="stable")

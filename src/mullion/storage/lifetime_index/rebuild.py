@@ -19,7 +19,7 @@ from mullion.storage.lifetime_index.rows import END, Fresh, matching, numbers
 from mullion.storage.lifetime_index.sub_index import (
     NO_ROWS,
     Change,
-    Shape,
+    IndexSpec,
     SubIndex,
     UpdateWork,
     order_by_key_and_end,
@@ -47,7 +47,7 @@ class Rebuilt(SubIndex):
     """
 
     kind = "rebuild"
-    shape: Shape
+    spec: IndexSpec
     number: int
     rows: int
     soonest: int
@@ -60,17 +60,17 @@ class Rebuilt(SubIndex):
     """Rows of every key."""
 
     @classmethod
-    def empty(cls, shape: Shape, number: int) -> Rebuilt:
-        return cls(shape, number, 0, NO_ROWS, None, None, Keys.none(shape.key_type), np.zeros(0, np.int64))
+    def empty(cls, spec: IndexSpec, number: int) -> Rebuilt:
+        return cls(spec, number, 0, NO_ROWS, None, None, Keys.none(spec.key_type), np.zeros(0, np.int64))
 
     @classmethod
-    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> Rebuilt:
+    def load(cls, spec: IndexSpec, number: int, state: dict[str, Any]) -> Rebuilt:
         if state["file"] is None:
-            return cls.empty(shape, number)
-        directory = read_directory(shape.directory / state["directory"])
+            return cls.empty(spec, number)
+        directory = read_directory(spec.directory / state["directory"])
         keys, counts = Keys(directory.column("key").combine_chunks()), numbers(directory, "count")
         rows = int(counts.sum())
-        return cls(shape, number, rows, state["soonest"], state["file"], state["directory"], keys, counts)
+        return cls(spec, number, rows, state["soonest"], state["file"], state["directory"], keys, counts)
 
     def to_json(self) -> dict[str, Any]:
         return {"file": self.file, "directory": self.directory, "soonest": self.soonest}
@@ -86,18 +86,18 @@ class Rebuilt(SubIndex):
         stays = self._stays(old, change)
         if change.fresh is None and stays.all():
             return self, UpdateWork(bytes_read=self._bytes)
-        fresh = change.fresh or Fresh(self.shape.stored.empty_table(), np.zeros(0, np.intp))
+        fresh = change.fresh or Fresh(self.spec.stored.empty_table(), np.zeros(0, np.intp))
         merged = _Merged.of(self, old, np.flatnonzero(stays), fresh)
         work = UpdateWork(self._bytes, 0, len(fresh), int(len(stays) - stays.sum()))
         if not len(merged.order):
-            return self.empty(self.shape, self.number), work
-        folder, label = self.shape.directory, f"{change.name}-{self.number:03d}"
-        file, written = write_file(folder, label, ".rows", self.shape.stored, merged.pieces())
+            return self.empty(self.spec, self.number), work
+        folder, label = self.spec.directory, f"{change.name}-{self.number:03d}"
+        file, written = write_file(folder, label, ".rows", self.spec.stored, merged.pieces())
         present = np.flatnonzero(merged.counts)
         keys, counts = merged.keys.take(present), merged.counts[present]
         table = pa.table({"key": keys.values, "count": counts})
         directory, size = write_file(folder, label, ".keys", table.schema, [table])
-        new = Rebuilt(self.shape, self.number, len(merged.order), merged.soonest, file, directory, keys, counts)
+        new = Rebuilt(self.spec, self.number, len(merged.order), merged.soonest, file, directory, keys, counts)
         return new, UpdateWork(work.bytes_read, written + size, work.inserted, work.deleted)
 
     def _stays(self, old: pa.Table, change: Change) -> Mask:
@@ -108,7 +108,7 @@ class Rebuilt(SubIndex):
         codes = np.unique(self.keys.codes(keys))
         codes = codes[codes != NOT_THERE]
         if not len(codes):
-            return self.shape.stored.empty_table()
+            return self.spec.stored.empty_table()
         rows = Mapped.pieces(self._path)
         return pa.concat_tables([rows.piece(self._offsets[code], self.counts[code]) for code in codes])
 
@@ -127,10 +127,10 @@ class Rebuilt(SubIndex):
     @property
     def _path(self) -> Path:
         assert self.file is not None
-        return self.shape.directory / self.file
+        return self.spec.directory / self.file
 
     def _all(self) -> pa.Table:
-        return self.shape.stored.empty_table() if self.file is None else Mapped.whole(self._path)
+        return self.spec.stored.empty_table() if self.file is None else Mapped.whole(self._path)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Merged:
 
     @staticmethod
     def of(sub: Rebuilt, old: pa.Table, stays: Index, fresh: Fresh) -> _Merged:
-        keys, new_codes = sub.keys.extended(fresh.column(sub.shape.key))
+        keys, new_codes = sub.keys.extended(fresh.column(sub.spec.key))
         old_codes: Codes = np.repeat(np.arange(len(sub.keys)), sub.counts)[stays]
         codes = np.concatenate([old_codes, new_codes])
         ends = np.concatenate([numbers(old, END)[stays], np.asarray(fresh.column(END), np.int64)])

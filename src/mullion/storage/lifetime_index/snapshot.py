@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mullion.storage.lifetime_index.sub_index import Shape, SubIndex
+from mullion.storage.lifetime_index.sub_index import IndexSpec, SubIndex
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """Reads go to all sub-indices (golab 4.3.2)."""
 
-    shape: Shape
+    spec: IndexSpec
     version: int
     now: int | None
     """When the last update was; None before the first."""

@@ -27,7 +27,7 @@ NO_ROWS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Shape:
+class IndexSpec:
     """What all sub-indices of an index share."""
 
     directory: Path
@@ -70,19 +70,19 @@ class SubIndex(ABC):
     """One version of a sub-index. Nothing of it changes."""
 
     kind: ClassVar[str]
-    shape: Shape
+    spec: IndexSpec
     rows: int
     soonest: int
     """The smallest end of a row; NO_ROWS without any."""
 
     @classmethod
     @abstractmethod
-    def empty(cls, shape: Shape, number: int) -> SubIndex:
+    def empty(cls, spec: IndexSpec, number: int) -> SubIndex:
         """Without rows. `number` identifies the sub-index within its index."""
 
     @classmethod
     @abstractmethod
-    def load(cls, shape: Shape, number: int, state: dict[str, Any]) -> SubIndex:
+    def load(cls, spec: IndexSpec, number: int, state: dict[str, Any]) -> SubIndex:
         """From what `to_json` gave."""
 
     @abstractmethod
