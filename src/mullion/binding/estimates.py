@@ -112,7 +112,8 @@ class Sample:
             hint = f"let at most {MOST_UNITS} of them shed: it is made of a sum for each set of them"
             raise NotSupported(what, node.place, hint=hint)
         sums = _Sums(self, node)
-        x, one = (sums.value, sums.one) if node.args and node.function != "count" else (sums.one, sums.one)
+        one = sums.indicator
+        x = sums.value if node.args and node.function != "count" else one
         match node.function:
             case "count":
                 return Call("sqrt", (_positive(Call("coalesce", (sums.variance(one), ZERO))),))
@@ -133,7 +134,7 @@ class _Sums:
     node: Aggregate
 
     @property
-    def one(self) -> Expr:
+    def indicator(self) -> Expr:
         """1 for every row that counts."""
         counted = [arg for arg in self.node.args if not isinstance(arg, Literal) or arg.value is None]
         missing = tuple((Call("is_null", (arg,)), Literal(None, DOUBLE)) for arg in counted)
@@ -144,7 +145,7 @@ class _Sums:
         return Cast(self.node.args[0], DOUBLE)
 
     def weights(self) -> Expr:
-        return self._sum([self.sample.weight, self.one])
+        return self._sum([self.sample.weight, self.indicator])
 
     def values(self) -> Expr:
         return self._sum([self.sample.weight, self.value])
@@ -161,8 +162,8 @@ class _Sums:
         """What a ratio has as variance, enlarged as that of a count is: by one to two times."""
         if not self.sample.adds_one:
             return spread
-        whole = Call("greatest", (self.covariance(self.one, self.one), TINY))
-        more = Call("divide", (self.variance(self.one), whole))
+        whole = Call("greatest", (self.covariance(self.indicator, self.indicator), TINY))
+        more = Call("divide", (self.variance(self.indicator), whole))
         return _product([spread, Call("least", (Call("greatest", (more, ONE)), TWO))])
 
     def covariance(self, x: Expr, y: Expr) -> Expr:

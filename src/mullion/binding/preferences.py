@@ -65,5 +65,5 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
             hint = "leave the PREFERENCE out: an aggregate over one stream is answered exactly"
             raise NotSupported("an aggregate over a selection with a PREFERENCE", preference.place, hint=hint)
         return replace(layout, node=preferred_rows(layout, preference, list(summaries)))
-    node, names = Stack(layout, preference, list(summaries), aggregated=is_aggregating(query)).made()
+    node, names = Stack(layout, preference, list(summaries), aggregated=is_aggregating(query)).promising_join()
     return replace(layout, node=node, columns={source: names[name] for source, name in layout.columns.items()})

@@ -84,7 +84,7 @@ class Stack:
         """The summaries on keys."""
         self.written = [self._checked(layout.plain(expr)) for expr in preference.exprs]
 
-    def made(self) -> tuple[Promising, Mapping[str, str]]:
+    def promising_join(self) -> tuple[Promising, Mapping[str, str]]:
         """The upmost of the joins, and what the columns of the query's join are called in it."""
         whole = self._side(self.join, "")
         assert isinstance(whole.node, Promising)

@@ -71,12 +71,12 @@ class Catalog:
         self.synopses[synopsis.name] = synopsis
 
     def drop_synopsis(self, name: str, place: Place | None = None) -> None:
-        self._drop_fed(name, StreamSynopsis, "synopsis", place)
+        self._drop_structure(name, StreamSynopsis, "synopsis", place)
 
     def drop_summary(self, name: str, place: Place | None = None) -> None:
-        self._drop_fed(name, StreamSummary, "summary", place)
+        self._drop_structure(name, StreamSummary, "summary", place)
 
-    def _drop_fed(self, name: str, kind: type, what: str, place: Place | None) -> None:
+    def _drop_structure(self, name: str, kind: type, what: str, place: Place | None) -> None:
         own = {known.lower(): known for known, structure in self.synopses.items() if isinstance(structure, kind)}
         if name.lower() not in own:
             raise CheckError(f"unknown {what} '{name}'", place, hint=closest(name, own.values()))

@@ -151,7 +151,9 @@ class Answering:
         """What became of what promising joins and selections were offered, by relation."""
         found: dict[Node, dict[str, Any]] = {}
         for network in self.networks.values():
-            found |= promising_facts(network.plans, {node: working.operator for node, working in network.working.items()})
+            found |= promising_facts(
+                network.plans, {node: working.operator for node, working in network.working.items()}
+            )
         return {name: found[plan] for name, plan in self.plans.items() if plan in found}
 
     @property

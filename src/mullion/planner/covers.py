@@ -93,7 +93,7 @@ class Values(NamedTuple):
         return (edge for both in self.ranges for edge in both if edge is not None)
 
 
-class _Shape(NamedTuple):
+class _Conjunction(NamedTuple):
     """A predicate as a conjunction: what it asks of single expressions, and parts that read several."""
 
     of: Mapping[Expr, Values]
@@ -105,12 +105,12 @@ class _Shape(NamedTuple):
 
 
 _Context = tuple[frozenset[tuple[Expr, Values]], frozenset[Tree]]
-EVERYTHING = _Shape({}, frozenset())
+EVERYTHING = _Conjunction({}, frozenset())
 ALL_VALUES = Values(((None, None),), True)
 
 
 @lru_cache(maxsize=1 << 16)
-def _shape(tree: Tree) -> _Shape:
+def _conjunction(tree: Tree) -> _Conjunction:
     by_expr: dict[Expr, list[Tree]] = {}
     wide = set()
     for part in conjuncts(tree):
@@ -119,7 +119,7 @@ def _shape(tree: Tree) -> _Shape:
             by_expr.setdefault(read.pop(), []).append(part)
         else:
             wide.add(part)
-    return _Shape({expr: _values(expr, "and", tuple(parts)) for expr, parts in by_expr.items()}, frozenset(wide))
+    return _Conjunction({expr: _values(expr, "and", tuple(parts)) for expr, parts in by_expr.items()}, frozenset(wide))
 
 
 def _values(expr: Expr, op: str, parts: tuple[Tree, ...]) -> Values:
@@ -179,12 +179,12 @@ class Covers:
         return self._found[kind]
 
     def _find(self, kind: Combining) -> dict[int, Cover]:
-        shapes = {slot: EVERYTHING if tree is None else _shape(tree) for slot, tree in self._trees.items()}
+        conjunctions = {slot: EVERYTHING if tree is None else _conjunction(tree) for slot, tree in self._trees.items()}
         contexts: dict[tuple[Expr, _Context], dict[int, Values]] = {}
-        for slot, shape in shapes.items():
-            for expr, values in shape.of.items():
-                contexts.setdefault((expr, shape.without(expr)), {})[slot] = values
-        whole = {shape.without(None): slot for slot, shape in shapes.items()}
+        for slot, conjunction in conjunctions.items():
+            for expr, values in conjunction.of.items():
+                contexts.setdefault((expr, conjunction.without(expr)), {})[slot] = values
+        whole = {conjunction.without(None): slot for slot, conjunction in conjunctions.items()}
         found = _Found()
         axes = {}
         for (expr, context), sets in contexts.items():
@@ -195,17 +195,19 @@ class Covers:
                 axis.find_disjoint()
         for axis in axes.values() if kind is Combining.SUBTRACTING else ():
             axis.find_supercovers()
-        for slot, shape in shapes.items() if kind is Combining.ANY else ():
-            self._find_any(slot, shape, axes, found)
+        for slot, conjunction in conjunctions.items() if kind is Combining.ANY else ():
+            self._find_any(slot, conjunction, axes, found)
         return found.covers
 
-    def _find_any(self, slot: int, shape: _Shape, axes: Mapping[tuple[Expr, _Context], _Axis], found: _Found) -> None:
+    def _find_any(
+        self, slot: int, conjunction: _Conjunction, axes: Mapping[tuple[Expr, _Context], _Axis], found: _Found
+    ) -> None:
         """A cover of sets that may overlap, also of a disjunction over several expressions."""
         if found.is_settled(slot):
             return
-        options = [[(axes.get((expr, shape.without(expr))), values)] for expr, values in shape.of.items()]
-        for part in shape.wide:
-            rest = frozenset(shape.of.items()), shape.wide - {part}
+        options = [[(axes.get((expr, conjunction.without(expr))), values)] for expr, values in conjunction.of.items()]
+        for part in conjunction.wide:
+            rest = frozenset(conjunction.of.items()), conjunction.wide - {part}
             options.append([(axes.get((e, rest)), values) for e, values in (_alternatives(part) or {}).items()])
         for option in options:
             found_parts = [None if axis is None else axis.overlapping(values, slot) for axis, values in option]

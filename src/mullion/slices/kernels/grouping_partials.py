@@ -24,7 +24,7 @@ from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
 from mullion.slices.kernels.predicate_rows import rows_in_parts
-from mullion.slices.kernels.rows import LEAST_LANES, Fields
+from mullion.slices.kernels.rows import LEAST_SLOTS, Fields
 from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments
 from mullion.slices.kernels.slicing import Cut
 
@@ -49,28 +49,28 @@ class GroupingPartials:
     def _is_worth_cutting(self) -> bool:
         """Very fine windows have more edges than events: then events are sought out, not edges."""
         times = self.joined.times
-        if not len(times) or len(self.grouping.slots) < LEAST_LANES:
+        if not len(times) or len(self.grouping.slots) < LEAST_SLOTS:
             return True
         return self.grouping.progressions.most(int(times[0]), int(times[-1])) <= 4 * len(times) + 100_000
 
     @property
-    def lanes(self) -> int:
+    def pieces(self) -> int:
         """Parts of the work that threads do side by side: predicates one by one, blocks of them, or fragments."""
         if self.is_idle:
             return 0
-        if self._goes_by_lanes:
+        if self._goes_by_slots:
             return len(self.grouping.slots)
         return len(self._parts) if self.method == ROWS else 1
 
     @property
-    def _goes_by_lanes(self) -> bool:
-        return self.asked == ROWS and bool(self.grouping.keys or len(self.grouping.slots) < LEAST_LANES)
+    def _goes_by_slots(self) -> bool:
+        return self.asked == ROWS and bool(self.grouping.keys or len(self.grouping.slots) < LEAST_SLOTS)
 
     @cached_property
     def is_idle(self) -> bool:
         """Whether it is known that no predicate has an event. Of very many this is not asked: one of them has some."""
         slots = len(self.grouping.slots)
-        return (self._goes_by_lanes or slots < LEAST_LANES) and not any(map(self._has_events, range(slots)))
+        return (self._goes_by_slots or slots < LEAST_SLOTS) and not any(map(self._has_events, range(slots)))
 
     def _has_events(self, slot: int) -> bool:
         grouping, joined = self.grouping, self.joined
@@ -94,15 +94,15 @@ class GroupingPartials:
         return self.joined.cut(own.rows[own.slot == slot] if self.method == ROWS else self.windows)
 
     def prepare(self) -> None:
-        """What threads would find at once in its lanes is found before."""
+        """What threads would find at once in its pieces is found before."""
         if has_columns(self):
             _ = self._columns
-        _ = self.lanes
+        _ = self.pieces
         self.joined.columns.forget_steps()
 
-    def lane(self, at: int) -> OwnRows | DenseRows | dict[str, Any]:
+    def piece(self, at: int) -> OwnRows | DenseRows | dict[str, Any]:
         """The rows of one predicate, cut at the edges of its own windows; or those of many; or all columns."""
-        if not self._goes_by_lanes:
+        if not self._goes_by_slots:
             return self._parts[at]() if self.method == ROWS else self._shards()
         grouping, joined = self.grouping, self.joined
         trees = grouping.index.trees
@@ -134,15 +134,15 @@ class GroupingPartials:
         checks = [column for column in self._checks if column is not None]
         return [*(column for state in self._states for column in state.columns), *checks]
 
-    def table(self, lanes: Sequence[Any]) -> pa.Table:
+    def table(self, pieces: Sequence[Any]) -> pa.Table:
         """The partials, and a row for each slice that holds an event, whatever the lookups make of it."""
         schema = partial_schema(self.grouping, self.method)
         tables = [table_of(self._counted(), schema, self.nulls)]
         if not self.is_idle:
-            if self._goes_by_lanes:
-                rows = self._of_lanes(lanes)
+            if self._goes_by_slots:
+                rows = self._of_slots(pieces)
             else:
-                rows = self._dense(lanes) if self.method == ROWS else lanes[0]
+                rows = self._dense(pieces) if self.method == ROWS else pieces[0]
             tables.insert(0, table_of(rows, schema, self.nulls))
         if self.malformed:
             lost = {"slice": pa.nulls(1, pa.int64()), "events": np.array([self.malformed])}
@@ -168,14 +168,14 @@ class GroupingPartials:
             counted[f"bad{i}"] = number
         return counted
 
-    def _of_lanes(self, lanes: Sequence[OwnRows]) -> dict[str, Any]:
-        slot = np.repeat(np.arange(len(lanes), dtype=np.int32), [len(rows) for rows in lanes])
-        columns: dict[str, Any] = {"slice": _joined([rows.slices for rows in lanes]), SLOT: slot}
+    def _of_slots(self, pieces: Sequence[OwnRows]) -> dict[str, Any]:
+        slot = np.repeat(np.arange(len(pieces), dtype=np.int32), [len(rows) for rows in pieces])
+        columns: dict[str, Any] = {"slice": _joined([rows.slices for rows in pieces]), SLOT: slot}
         if self.grouping.keys:
             groups = self.joined.groups(self.grouping.keys)
-            columns |= _keys(groups, [rows.group for rows in lanes if rows.group is not None])
-        counted = _joined([rows.rows for rows in lanes])
-        sums = [_joined([rows.columns[i] for rows in lanes]) for i in range(len(lanes[0].columns))]
+            columns |= _keys(groups, [rows.group for rows in pieces if rows.group is not None])
+        counted = _joined([rows.rows for rows in pieces])
+        sums = [_joined([rows.columns[i] for rows in pieces]) for i in range(len(pieces[0].columns))]
         return columns | self._stored(counted, sums)
 
     def _stored(self, rows: Whole, sums: Sequence[Array]) -> dict[str, Any]:
@@ -265,15 +265,17 @@ class GroupingPartials:
         return columns
 
 
-def weight(made: GroupingPartials, lane: int) -> int:
-    """How long a lane takes, beside others: fragments go over the events for all predicates, and a slot without a
+def weight(grouped: GroupingPartials, piece: int) -> int:
+    """How long a piece takes, beside others: fragments go over the events for all predicates, and a slot without a
     predicate has all events."""
-    return 2 if not made._goes_by_lanes else int(lane >= len(made.grouping.index.trees))
+    return 2 if not grouped._goes_by_slots else int(piece >= len(grouped.grouping.index.trees))
 
 
-def has_columns(made: GroupingPartials) -> bool:
+def has_columns(grouped: GroupingPartials) -> bool:
     """Whether its states are columns of events that are added up."""
-    return not made.is_idle and (made._goes_by_lanes or all(state.partial.is_dense for state in made.grouping.states))
+    return not grouped.is_idle and (
+        grouped._goes_by_slots or all(state.partial.is_dense for state in grouped.grouping.states)
+    )
 
 
 def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     """
     events, malformed = Events.of(batch, job.context)
     shared = malformed, shared_nulls()
-    made = [
+    groupings = [
         GroupingPartials(
             events, events.joined(grouping.lookups), grouping, method, residues(windows, job.slicing), *shared
         )
@@ -107,32 +107,32 @@ def partials(batch: pa.RecordBatch | pa.Table, job: Job) -> list[pa.Table]:
     ]
     with in_threads(job.threads) as run:
         give_way()
-        find_shared(made, run)
+        find_shared(groupings, run)
         give_way()
-        run(GroupingPartials.prepare, made)
-        making = [_Table(grouped) for grouped in made]
-        lanes = [(own, lane) for own in making for lane in range(max(1, len(own.rows)))]
+        run(GroupingPartials.prepare, groupings)
+        tables = [_Table(grouped) for grouped in groupings]
+        pieces = [(own, piece) for own in tables for piece in range(max(1, len(own.rows)))]
         give_way()
         # What takes longest begins first, so that no thread is at work alone in the end.
-        run(lambda own: own[0].work(own[1]), sorted(lanes, key=lambda own: -weight(own[0].grouped, own[1])))
-        return [own.made for own in making]
+        run(lambda own: own[0].work(own[1]), sorted(pieces, key=lambda own: -weight(own[0].grouped, own[1])))
+        return [own.table for own in tables]
 
 
 class _Table:
-    """The table of a grouping in the making. Threads work on its lanes; who ends the last one puts it together."""
+    """The table of a grouping in the making. Threads work on its pieces; who ends the last one puts it together."""
 
     def __init__(self, grouped: GroupingPartials) -> None:
         self.grouped = grouped
-        self.rows: list[Any] = [None] * grouped.lanes
-        self.made: pa.Table
+        self.rows: list[Any] = [None] * grouped.pieces
+        self.table: pa.Table
         self._left, self._lock = max(1, len(self.rows)), Lock()
 
-    def work(self, lane: int) -> None:
+    def work(self, piece: int) -> None:
         if self.rows:
-            self.rows[lane] = self.grouped.lane(lane)
+            self.rows[piece] = self.grouped.piece(piece)
         with self._lock:
             self._left -= 1
             is_last = not self._left
         if is_last:
-            self.made = self.grouped.table(self.rows)
+            self.table = self.grouped.table(self.rows)
             self.rows = []

@@ -135,4 +135,4 @@ def _by_slice(cut: Edges, slices: Index, predicates: Predicates, values: Values)
     return room.first(states_by_slice(slices, cut, start, predicates, values, room))
 
 
-LEAST_LANES = 16
+LEAST_SLOTS = 16
