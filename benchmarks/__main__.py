@@ -18,6 +18,7 @@ BENCHMARKS = {
     "sharing": "queries that differ in predicates, or in both: most of an hour",
     "aggregates": "percentiles, distinct counts, row windows, panes: about ten minutes",
     "lookups": "row windows that are asked on demand, without Spark: three minutes",
+    "statements": "thousands of queries added, synopses asked, without Spark: a minute",
     "due": "one window due a batch, a minute or an hour long, without Spark: two minutes",
     "isolation": "windows that slide while they are read, and questions beside batches, without Spark: four minutes",
     "overload": "a burst of five times the capacity, and estimates from a part of the events: four minutes",

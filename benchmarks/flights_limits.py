@@ -32,6 +32,8 @@ GIB = 1 << 30
 DAY = 1440 * MINUTE
 BEGINNING = 978_307_200_000_000
 """2001-01-01."""
+ANSWERS = "answers"
+"""The folder of answers in that of a run from the shell."""
 RANGES = (60, 3600)
 """Seconds of the windows of which each batch makes one due."""
 
@@ -45,13 +47,15 @@ def memory(lab: FlightsLab) -> None:
 
 
 def backlog(lab: FlightsLab) -> None:
-    """Many times as many events in the first batch: it takes as many times longer, and no more memory."""
-    size, asked = lab.size, lab.queries[: lab.size.checked]
+    """Many times as many events that lie there at the start: they take as many times longer, and no more memory."""
+    size, asked = lab.size, lab.queries[: lab.size.timed]
     files = lab.folder / "backlog"
     write_flights(files, files=size.files, rows=size.rows, times=size.backlog)
     told = f"{size.rows * size.backlog:,} events"
     finished = _from_the_shell(lab, "long", files, asked)
     lab.report.add(_peak(f"peak memory with a backlog of {told}", finished))
+    for i, right in enumerate(one_by_one(duckdb_over(files, in_memory=False), asked[: size.compared])):
+        check(asked[i], pq.read_table(lab.folder / "long" / ANSWERS / name_of(i)), right)
     once, long = lab.watch.measure(
         [
             _to_files(lab, f"Mullion, {counted(len(asked))} to Parquet files, {size.rows:,} events", lab.files, asked),
@@ -129,7 +133,7 @@ def _from_the_shell(lab: FlightsLab, name: str, files: Path, queries: Sequence[F
     script, stats = place / "queries.sql", place / "stats.json"
     texts = [f"CREATE QUERY {name_of(i)} AS {query.mullion()}" for i, query in enumerate(queries)]
     script.write_text(";\n".join([stream_text(files), *texts]) + ";\n", encoding="utf-8")
-    command = [sys.executable, "-m", "mullion", "run", str(script), "--out", str(place / "answers")]
+    command = [sys.executable, "-m", "mullion", "run", str(script), "--out", str(place / ANSWERS)]
     finished = run_watched([*command, "--stats", str(stats), "--quiet"])
     if finished.code != 0:
         raise MullionError(f"mullion run with {counted(len(queries))} ended with {finished.code}: {finished.output}")

@@ -79,7 +79,7 @@ def events(batch: int, size: EngineSize) -> pa.Table:
     )
 
 
-def _engine(text: str) -> Any:
+def engine_without_spark(text: str) -> Any:
     tests = str(Path(__file__).parent.parent / "tests")
     if tests not in sys.path:
         sys.path.append(tests)
@@ -97,7 +97,7 @@ def without_isolation(engine: Any) -> Iterator[None]:
 
 def measured(size: EngineSize) -> Beside:
     found = Beside()
-    with _engine(script(size)) as engine:
+    with engine_without_spark(script(size)) as engine:
         number = 0
 
         def deliver() -> float:
