@@ -26,6 +26,7 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
 from mullion.options import Options, Sharing
+from mullion.planner import answering_ways
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice
 from mullion.runtime.lookup_tables import RunTables
@@ -205,7 +206,7 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
         patch.setattr(finalize, "MOST_MEMBERS", manner.at_once)
-        patch.setattr(finalize, "MOST_SWEEPS", manner.sweeps)
+        patch.setattr(answering_ways, "MOST_SWEEPS", manner.sweeps)
         patch.setattr(finalize, "MOST_SWEPT", manner.swept)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)

@@ -14,11 +14,11 @@ from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP, decimal
+from mullion.planner.answering_ways import can_slide
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import edges_between
 from mullion.slices import kept, tier
-from mullion.slices.due import Due
 from mullion.slices.finalize import Work
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
@@ -148,8 +148,7 @@ def test_what_does_not_slide_is_built_anew(aggregate: str) -> None:
     """Ranks, value counts and sketches mean something only among those that are loaded together."""
     plan = plan_of(RANKED.format(aggregate))
     (grouping,) = plan.answering
-    query = np.zeros(1, np.intp)
-    assert not kept._can_slide(grouping, Due(query, query, query))
+    assert not can_slide(grouping.templates[1])
 
 
 def test_narrow_numbers_slide() -> None:
@@ -163,8 +162,7 @@ def test_narrow_numbers_slide() -> None:
         "approx_frequency(sym, 'a')",
     ):
         (grouping,) = plan_of(RANKED.format(aggregate)).answering
-        query = np.zeros(1, np.intp)
-        assert kept._can_slide(grouping, Due(query, query, query)), aggregate
+        assert can_slide(grouping.templates[1]), aggregate
 
 
 @pytest.mark.usefixtures("eager")

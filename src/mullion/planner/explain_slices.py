@@ -12,6 +12,7 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS
 from mullion.language.render import duration_text, render
+from mullion.planner.answering_ways import kept_text
 from mullion.planner.cost import least_rate_to_share
 from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices, window_text
 from mullion.planner.drawing import Box
@@ -57,7 +58,8 @@ class ExplainedSlices(Explained):
             lines.append(f"  {_grouping_text(grouping)}")
             shared = zip(grouping.states, shared_synopses(plan, grouping), strict=True)
             told = [f"{state.name}  {synopsis.text}" for state, synopsis in shared]
-            lines += branched("    ", told + covered_lines(plan, grouping))
+            kept = kept_text(plan, grouping)
+            lines += branched("    ", told + covered_lines(plan, grouping) + ([] if kept is None else [kept]))
         lines += schedule_lines(plan)
         rate = self._rate_to_share()
         if rate is not None:
@@ -178,6 +180,7 @@ def _grouping_facts(plan: Plan, grouping: Grouping) -> dict[str, Any]:
         "combined_from": {
             own.query.name: [candidate.name for candidate in own.candidates] for own in covered_exactly(plan, grouping)
         },
+        "kept": kept_text(plan, grouping),
         "checked": [render(check) for check in grouping.checks],
     }
 

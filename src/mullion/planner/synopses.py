@@ -9,7 +9,8 @@
 | CS3 | avg divides the sum and the count that are computed for others |
 
 Prefixes need an inverse; where there is none, it is a tree of intervals, or only the shortest ones where enough windows
-end together. This is what the windows lead to expect; `slices/sequence.py` asks again with those that are due.
+end together. This is what the windows lead to expect; `slices/sequence.py` asks again with those that are due. Rows of
+a slot that few queries read are swept, and have no synopsis (`planner/answering_ways.py`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from mullion.aggregates import Invertible
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
+from mullion.planner.answering_ways import MOST_SWEEPS, can_sweep, swept_templates
 from mullion.planner.plan import EVENTS, Grouping, Plan, StateColumn, states_of
+from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import slices_of, window_table
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time
 from mullion.plural import plural
 
 RUNNING, INTERVAL, BASIC_INTERVAL, VALUE_COUNTS = "running", "interval", "basic interval", "value counts"
+SWEEP = "swept"
 
 ONE_COMPUTATION = ("avg", "sum", "count")
 
@@ -62,7 +66,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Shared:
-    """The synopsis of a state and how it is shared."""
+    """The synopsis of a state, when all of its queries are due, and how it is shared."""
 
     synopsis: str
     rules: tuple[str, ...]
@@ -95,6 +99,7 @@ class _Asking:
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(self.templates) + 1))
         self._queries: list[list[int]] = [order[low:high].tolist() for low, high in pairwise(bounds.tolist())]
+        self.swept, self._has_keys = swept_templates(grouping), bool(grouping.keys)
 
     def aggregates(self, state: StateColumn) -> Mapping[int, list[BoundAggregate]]:
         """The aggregates that are made of a state, by the template that they are in."""
@@ -102,6 +107,10 @@ class _Asking:
 
     def templates_with(self, state: StateColumn) -> Sequence[int]:
         return range(len(self.templates)) if state == EVENTS else list(self.aggregates(state))
+
+    def can_sweep(self, template: int) -> bool:
+        """Whether the template is swept where few of its queries are due."""
+        return self._has_keys and can_sweep(self.templates[template])
 
     def queries(self, template: int) -> Sequence[int]:
         """The queries of a template, by their number in the grouping."""
@@ -122,25 +131,40 @@ def _counted(grouping: Grouping) -> Shared:
 def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
     """`same` has one value for all queries with the same predicate and window."""
     templates = asking.templates_with(state)
-    members = Counter(same[i] for template in templates for i in asking.queries(template))
-    rules = {"SS1": f"SS1 for {plural(members.total(), 'query', 'queries')}"}
+    swept = [template for template in templates if template in asking.swept]
+    looking_up = [template for template in templates if template not in asking.swept]
+    queries = sum(len(asking.queries(template)) for template in templates)
+    rules = {"SS1": f"SS1 for {plural(queries, 'query', 'queries')}"}
     rules |= _of_averages(asking, state, same)
-    most = max(members.values(), default=0)
-    synopsis, why = state.synopsis, ""
-    if synopsis == INTERVAL and (most_ending := _most_together(together, templates)) is not None:
+    synopsis, why = SWEEP if not looking_up else state.synopsis, ""
+    if synopsis == INTERVAL and (most_ending := _most_together(together, looking_up)) is not None:
         why = most_ending.text(state)
         synopsis = BASIC_INTERVAL if most_ending.pays(state) else INTERVAL
     if synopsis == BASIC_INTERVAL:
         rules["CS2"] = f"CS2: {why}"
-    else:
+    elif looking_up:
+        members = Counter(same[i] for template in looking_up for i in asking.queries(template))
+        most = max(members.values(), default=0)
         rules |= {"CS1": f"CS1 for {most:,} of one window"} if most > 1 else {}
         rules |= {"": f"not CS2: {why}"} if why else {}
-    text = f"{synopsis} synopsis: {', '.join(rules.values())}"
-    return Shared(synopsis, tuple(name for name in rules if name), text)
+    said = [*rules.values(), *_of_sweeps(asking, swept, looking_up)]
+    name = "swept, no synopsis" if synopsis == SWEEP else f"{synopsis} synopsis"
+    return Shared(synopsis, tuple(name for name in rules if name), f"{name}: {', '.join(said)}")
+
+
+def _of_sweeps(asking: _Asking, swept: Sequence[int], looking_up: Sequence[int]) -> Iterator[str]:
+    """Which queries of a state that has a synopsis are swept all the same, and when one that is swept has one."""
+    few = f"{MOST_SWEEPS} queries of a predicate are due"
+    if looking_up and swept:
+        yield f"swept for {sum(len(asking.queries(template)) for template in swept):,} of them"
+    if any(asking.can_sweep(template) for template in looking_up):
+        yield f"swept where at most {few}"
+    if not all(asking.swept[template] for template in swept):
+        yield f"with a synopsis where more than {few}"
 
 
 def _of_averages(asking: _Asking, state: StateColumn, same: Sequence[object]) -> dict[str, str]:
-    """SS2 and CS3, where they hold."""
+    """SS2 and CS3, where they hold. A sweep computes for the queries of one template."""
     if not isinstance(state.partial, Invertible):
         return {}
     partners: dict[str, None] = {}
@@ -151,8 +175,9 @@ def _of_averages(asking: _Asking, state: StateColumn, same: Sequence[object]) ->
         partners |= dict.fromkeys(other.name for a in averages for other in _running(a) if other != state)
     functions: dict[object, set[str]] = {}
     for template, own in by_template.items() if partners else ():
+        sweep = template if template in asking.swept else None
         for i in asking.queries(template):
-            functions.setdefault(same[i], set()).update(own)
+            functions.setdefault((same[i], sweep), set()).update(own)
     rules = {"SS2": f"SS2 with {', '.join(partners)}"} if partners else {}
     computed = [{f for f in ONE_COMPUTATION if f in own} for own in functions.values() if "avg" in own]
     if partners and any(len(own) > 1 for own in computed):
@@ -221,28 +246,44 @@ def synopses_text(plan: Plan) -> str:
     averages: set[str] = set()
     for grouping in groupings:
         templates = grouping.templates[1]
-        together = together_of(plan, grouping)
+        swept = swept_templates(grouping)
+        looking_up = [template for code, template in enumerate(templates) if code not in swept]
+        looked_up = {s for t in looking_up for a in t.aggregates if not a.values for s in _states_of(a)}
+        looked_up |= {EVENTS} if looking_up else set()
+        together = {code: own for code, own in together_of(plan, grouping).items() if code not in swept}
         asking = _Asking(grouping, together) if together else None
         for state in grouping.states:
-            kind = state.synopsis
+            kind = state.synopsis if state in looked_up else SWEEP
             if kind == INTERVAL and asking is not None:
                 most_ending = _most_together(together, asking.aggregates(state))
                 kind = BASIC_INTERVAL if most_ending is not None and most_ending.pays(state) else INTERVAL
             kinds[kind] += 1
-        plain = {(a.function, a.argument) for s in templates for a in s.aggregates if not a.values}
-        for function, argument in plain:
-            if function == "avg":
-                averages.add("SS2")
-                averages |= {"CS3"} if {("sum", argument), ("count", argument)} & plain else set()
-    text = f"SS1, each state serves all its queries: {kinds[RUNNING]} can be inverted, as prefixes"
-    if kinds[INTERVAL]:
-        text += f", {kinds[INTERVAL]} {'needs' if kinds[INTERVAL] == 1 else 'need'} a tree"
-    if kinds["folded"]:
-        text += f", {kinds['folded']} {'is a sketch' if kinds['folded'] == 1 else 'are sketches'}, merged in one go"
-    if kinds[BASIC_INTERVAL]:
-        text += f", over {kinds[BASIC_INTERVAL]} one walk answers all windows of an end (CS2)"
+        for computed in [looking_up, *([templates[code]] for code in swept)]:
+            averages |= _rules_of_averages(computed)
     counted = len(plan.groupings) - len(groupings)
+    text = f"SS1, each state serves all its queries: {', '.join(_kinds_text(kinds))}"
     text += f"; {plural(counted, 'table')} of value counts" if counted else ""
     text += "; SS2, averages from sums and counts" if "SS2" in averages else ""
     text += "; CS3, averages and their sums and counts at once over one window" if "CS3" in averages else ""
     return text
+
+
+def _kinds_text(kinds: Mapping[str, int]) -> Iterator[str]:
+    if number := kinds[RUNNING]:
+        yield f"{number} can be inverted, as prefixes"
+    if number := kinds[INTERVAL]:
+        yield f"{number} {'needs' if number == 1 else 'need'} a tree"
+    if number := kinds["folded"]:
+        yield f"{number} {'is a sketch' if number == 1 else 'are sketches'}, merged in one go"
+    if number := kinds[BASIC_INTERVAL]:
+        yield f"over {number} one walk answers all windows of an end (CS2)"
+    if number := kinds[SWEEP]:
+        yield f"{number} {'is' if number == 1 else 'are'} swept, since few queries read the same rows"
+
+
+def _rules_of_averages(templates: Iterable[AnswerTemplate]) -> set[str]:
+    """Those that hold of queries which are computed together."""
+    plain = {(a.function, a.argument) for s in templates for a in s.aggregates if not a.values}
+    averages = {argument for function, argument in plain if function == "avg"}
+    both = any({("sum", argument), ("count", argument)} & plain for argument in averages)
+    return ({"SS2"} if averages else set()) | ({"CS3"} if both else set())

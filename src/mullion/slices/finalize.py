@@ -24,6 +24,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import decoded
 from mullion.lazy import cached_property
+from mullion.planner.answering_ways import is_swept
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
@@ -36,7 +37,7 @@ from mullion.slices.due import Due
 from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_windows
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
-from mullion.slices.sweep import Sweep, SweptGroups, can_sweep
+from mullion.slices.sweep import Sweep, SweptGroups
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
@@ -46,10 +47,6 @@ MOST_SWEPT = 300_000
 
 MOST_MEMBERS = 4_000_000
 """Pairs of a row and a slot that are looked at in one call."""
-
-MOST_SWEEPS = 4
-"""Queries that may go over the rows of a slot one after the other; more look up ranges of them."""
-
 
 NOTHING: Mapping[str, Rows] = {}
 
@@ -161,11 +158,6 @@ class _RowsOfSlots:
             for name, rows in self._counted.items()
         }
 
-    def is_swept(self, template: AnswerTemplate, queries: Index) -> bool:
-        """Whether the windows of these queries are swept over the rows."""
-        number = len(distinct(queries))
-        return number <= MOST_SWEEPS * len(distinct(self.grouping.slot_of[queries])) and can_sweep(template)
-
     def asked(self, due: Due, windows: Index) -> tuple[Index, Times, Times]:
         """The slot and the bounds of each of these windows."""
         return self.grouping.slot_of[due.query[windows]], due.start[windows], due.end[windows]
@@ -252,7 +244,7 @@ def _with_combined(
             if len(mine):
                 yield from combined(found, mine, covered.links(mine, due, turn))
         yield due, turn, found
-    if covered.left and not own.is_swept(template, due.query[windows]):
+    if covered.left and not is_swept(own.grouping, template, due.query[windows]):
         mine = covered.take(template, exact=False)
         if len(mine):
             bounds, *links = covered.asked(mine)
@@ -269,7 +261,7 @@ def _found_in_turns(
         slot = grouping.slot_of[due.query[windows]]
         yield windows, ungrouped_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
         return
-    if own.is_swept(template, due.query[windows]):
+    if is_swept(grouping, template, due.query[windows]):
         yield from own.swept(template, due, windows, work.over)
         return
     count = own.count(due, windows)

@@ -10,7 +10,7 @@ from theirs (`covered_window`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from mullion.expressions.arrays import Index
 from mullion.expressions.vector import Vector
 from mullion.instants import EVERYTHING
 from mullion.lazy import cached_property
+from mullion.planner.answering_ways import can_slide
 from mullion.planner.covers import Combining, combining
 from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
@@ -147,7 +148,7 @@ class KeptWindows:
             and rows >= LEAST_ROWS
             and moved * MOVED <= 1.0
             and len(self._kept) + len(new) <= MOST_KEPT
-            and _can_slide(grouping, due)
+            and can_slide(_templates(grouping, due.query))
         )
         self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
         return pays and (not new or self._calm[grouping.name] >= CALM)
@@ -303,17 +304,11 @@ def _name(state: StateColumn) -> str:
 
 
 def _states(grouping: Grouping, queries: Index) -> set[StateColumn]:
-    templates = dict.fromkeys(grouping.queries[query].template for query in queries)
-    return set().union(*map(_states_of, templates))
+    return set().union(*map(_states_of, _templates(grouping, queries)))
 
 
-def _can_slide(grouping: Grouping, due: Due) -> bool:
-    """Value counts do not, nor do states that only mean something among those that were loaded with them."""
-    templates = dict.fromkeys(grouping.queries[query].template for query in due.query)
-    aggregates = [aggregate for template in templates for aggregate in template.aggregates]
-    return not any(aggregate.values for aggregate in aggregates) and all(
-        state.partial.stands_alone for aggregate in aggregates for state in states_of(aggregate)
-    )
+def _templates(grouping: Grouping, queries: Index) -> Iterable[AnswerTemplate]:
+    return dict.fromkeys(grouping.queries[query].template for query in queries)
 
 
 class SlidGroups:

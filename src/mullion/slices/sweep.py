@@ -35,17 +35,6 @@ from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_
 from mullion.slices.value_counts import Counted
 
 
-def can_sweep(template: AnswerTemplate) -> bool:
-    """Whether its states are numbers that are added, or of which the least or the most is kept."""
-    own = [aggregate for aggregate in template.aggregates if not aggregate.values]
-    return all(_is_swept(state) for aggregate in own for state in states_of(aggregate))
-
-
-def _is_swept(state: StateColumn) -> bool:
-    partial = state.partial
-    return isinstance(partial, WholeNumbers) or (partial.is_dense and partial.kind in OPERATIONS)
-
-
 class Piece(NamedTuple):
     """Rows of a slot, in the order of their slices."""
 
