@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
 import pytest
 
 from batch_course import BY_KEY, TOTAL, Course, event, query
+from mullion.options import Options
+from mullion.planner.plan import Plan
+from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, PastPartials
 from mullion.testing import Crash, crash_at
 
@@ -82,6 +86,28 @@ class TestAdmission:
         course.end()
         course.run.close()
         assert course.answers("p") == [(20, 5), (30, 5), (40, 1)]
+
+    @pytest.mark.parametrize("chosen", [{"slicing": "paned"}, {"method": "rows"}, {"way": "native"}])
+    def test_a_past_is_read_as_the_user_chose(self, chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+        plans: list[Plan] = []
+        plan_of = Backfill._plan
+
+        def noted(job: Backfill, queries: Sequence[SlicedAggregation]) -> Plan:
+            plans.append(plan_of(job, queries))
+            return plans[-1]
+
+        monkeypatch.setattr(Backfill, "_plan", noted)
+        course = Course([query(TOTAL)], options=Options.of(**chosen))
+        course.run.bounded = True
+        course.take(event(5), event(12, x=3), event(14))
+        text = "SELECT count(x) AS n FROM s [RANGE 25 us SLIDE 10 us] WHERE x < 3"
+        course.enter(f"CREATE QUERY p BACKFILL AS {text}", "p")
+        course.take(event(17), event(25))
+        course.end()
+        course.run.close()
+        assert course.answers("p") == [(20, 3), (30, 4), (40, 2), (50, 1)]
+        (plan,) = plans
+        assert {name: getattr(plan.options, name) for name in chosen} == chosen
 
     def test_a_past_is_cut_for_its_query_alone(self) -> None:
         """The past of p lies in slices of 5, and that from 25 on holds an event; a window of q that ends at 28 does

@@ -215,9 +215,9 @@ class Admission:
         if one.backfill:
             assert one.after is not None
             since = first_end(one.after, one.window) - one.window.range
-            return Backfill(self.past(), together, since, state.lookups.table)
+            return Backfill(self.past(), together, since, state.lookups.table, state.options)
         assert one.start is not None
-        return Backfill(self.past(), together, one.start, state.lookups.table)
+        return Backfill(self.past(), together, one.start, state.lookups.table, state.options)
 
     def _has_no_past(self, queries: Sequence[SlicedAggregation], problem: BaseException) -> None:
         """It was promised and cannot be read: nothing is answered that would lack it."""

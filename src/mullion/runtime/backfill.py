@@ -149,6 +149,7 @@ class Backfill:
     since: int
     """Events before this time are in none of their windows."""
     table: TableAt
+    options: Options
 
     def run(self) -> list[PastPartials]:
         batch_before = self.together[0][0].entered_after
@@ -166,7 +167,9 @@ class Backfill:
 
     def _plan(self, queries: Sequence[SlicedAggregation]) -> Plan:
         """With the slots alone that the past is for."""
-        options = Options(way=Way.KERNEL if any(query.lookups for query in queries) else Way.AUTO)
+        options = self.options
+        if any(query.lookups for query in queries):
+            options = replace(options, way=Way.KERNEL)
         return make_plan(self.past.stream, [replace(query, backfill=True) for query in queries], options)
 
 
