@@ -27,7 +27,7 @@ from mullion.errors import MullionError
 from mullion.operators.network import Events, Network
 
 PRIME = 1_000_003
-NT, DIRECT, UPA = "nt", "direct", "upa"
+NT, DIRECT, UPA = "nt", "scan", "upa"
 STRATEGIES = (NT, DIRECT, UPA)
 BY_SOURCE, NEGATION = "2, source", "3"
 SMALL_NEGATION = 10_000

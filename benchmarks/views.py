@@ -106,4 +106,4 @@ def view_for(pattern: Pattern, strategy: str, longest: int, first: Delta) -> Vie
     """The view that a strategy keeps. `longest` is the longest life of a row."""
     if strategy == "upa" and pattern is not Pattern.STRICT:
         return Calendar(longest)
-    return Kept(first, by_id=strategy != "direct")
+    return Kept(first, by_id=strategy != "scan")

@@ -150,7 +150,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     texts = {
         f"q{i}": draw(plain).replace("CREATE QUERY q", f"CREATE QUERY q{i}", 1) for i in range(draw(st.integers(0, 3)))
     }
-    expiry = draw(st.sampled_from(("upa", "upa", "nt", "direct")))
+    expiry = draw(st.sampled_from(("upa", "upa", "nt", "scan")))
     limits = {} if expiry == "nt" else draw(st.just({}) | st.just({}) | LIMITED)
     style = st.builds(any_relation.Style, st.builds(Random, st.integers(0, 2**32 - 1)), st.sampled_from((None, 3)))
     related = style.map(any_relation.bounded) if limits else any_relation.relations(origin=origin)

@@ -188,8 +188,9 @@ def test_every_argument_of_the_engine_is_documented() -> None:
     """The options with their defaults, as strings that users may pass."""
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     for option in fields(Options):
-        default = f"{option.default:,}" if type(option.default) is int else str(option.default)
-        shown = f"`{default}`" if isinstance(option.default, str) else default
+        plain = ", ".join(option.default) if isinstance(option.default, tuple) else option.default
+        default = f"{plain:,}" if type(plain) is int else str(plain)
+        shown = f"`{default}`" if isinstance(plain, str) else default
         assert f"| `{option.name}` | {shown} |" in page
     options = {option.name for option in fields(Options)}
     for name in inspect.signature(Engine).parameters.keys() - options:

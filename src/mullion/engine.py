@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,19 @@ from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
-from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way, chosen
+from mullion.options import (
+    DEFAULTS,
+    Expiry,
+    Isolation,
+    Method,
+    Options,
+    Relief,
+    Schedule,
+    Sharing,
+    Slicing,
+    Way,
+    chosen,
+)
 from mullion.planner.explain import Explanation
 from mullion.questions_first import asking
 from mullion.runtime.asking import Question, Questions, prepare
@@ -101,7 +113,7 @@ class Engine(Steering, Status):
         most_held: int = DEFAULTS.most_held,
         memory: int | str | None = DEFAULTS.memory,
         behind_after: float = DEFAULTS.behind_after,
-        relief: str = DEFAULTS.relief,
+        relief: str | Sequence[Relief] = DEFAULTS.relief,
         strict: bool = DEFAULTS.strict,
         compact: bool = DEFAULTS.compact,
         overwrite: bool = DEFAULTS.overwrite,

@@ -55,7 +55,19 @@ class Expiry(StrEnum):
 
     PATTERN_AWARE = "upa"
     NEGATIVE_TUPLES = "nt"
-    SCAN = "direct"
+    SCAN = "scan"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Expiry | None:
+        """Scans were called `direct`, and still are in checkpoints."""
+        return cls.SCAN if value == _SCAN_IN_CHECKPOINTS else None
+
+    @property
+    def in_checkpoints(self) -> str:
+        return _SCAN_IN_CHECKPOINTS if self is Expiry.SCAN else self.value
+
+
+_SCAN_IN_CHECKPOINTS = "direct"
 
 
 class Isolation(StrEnum):
@@ -67,8 +79,13 @@ class Isolation(StrEnum):
     SERIAL = "serial"
 
 
-RELIEF = ("stretch", "enlarge", "shed")
-"""What a run may do when it is behind."""
+class Relief(StrEnum):
+    """What a run may do when it is behind: stretch the periods of SLIDE AT MOST, enlarge batches, and shed events of
+    streams that allow it."""
+
+    STRETCH = "stretch"
+    ENLARGE = "enlarge"
+    SHED = "shed"
 
 
 class Schedule(StrEnum):
@@ -107,9 +124,9 @@ class Options:
     of its container. It becomes a number of bytes."""
     behind_after: float = 10.0
     """Seconds that work must have waited, and still has to wait, before a run that follows its sources is behind."""
-    relief: str = "stretch, enlarge, shed"
-    """What a run does when it is behind, in this order: stretch the periods of SLIDE AT MOST, enlarge batches, and shed
-    events of streams that allow it."""
+    relief: tuple[Relief, ...] = tuple(Relief)
+    """What a run does when it is behind, in this order; what is left out is not done. Text such as 'stretch, shed'
+    becomes the kinds that it names."""
     isolation: Isolation = Isolation.SNAPSHOT
     """What questions see that do not say it themselves."""
     strict: bool = False
@@ -125,8 +142,7 @@ class Options:
         require("behind_after", self.behind_after, (int, float), "a number of seconds above zero")
         if not self.behind_after > 0:
             raise MullionError(f"behind_after is a number of seconds above zero, not {self.behind_after}")
-        require("relief", self.relief, str, f"text: some of {', '.join(RELIEF)}")
-        _ = self.relief_order
+        object.__setattr__(self, "relief", _checked_relief(self.relief))
         require("shard_above", self.shard_above, int, "a number of groups")
         require("keep_answers", self.keep_answers, int, "a number of rows", none=True)
         for name in ("most_answers", "most_held"):
@@ -153,21 +169,13 @@ class Options:
         return self.memory if isinstance(self.memory, int) else default_limit()
 
     @property
-    def relief_order(self) -> tuple[str, ...]:
-        """The kinds of relief, in the order in which they are taken; one that is left out is not."""
-        kinds = tuple(kind for part in self.relief.split(",") if (kind := part.strip().lower()))
-        if set(kinds) - set(RELIEF) or len(set(kinds)) < len(kinds):
-            raise MullionError(f"relief is some of {', '.join(RELIEF)}, each once, not '{self.relief}'")
-        return kinds
-
-    @property
     def is_shared(self) -> bool:
         return self.sharing is not Sharing.OFF
 
     @property
     def of_state(self) -> dict[str, str]:
         """What the state in a checkpoint depends on: a run that goes on from it must have chosen the same."""
-        return {"sharing": "on" if self.is_shared else "off", "expiry": self.expiry.value}
+        return {"sharing": "on" if self.is_shared else "off", "expiry": self.expiry.in_checkpoints}
 
 
 _CHOICES: dict[str, type[StrEnum]] = {
@@ -179,6 +187,15 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "isolation": Isolation,
     "schedule": Schedule,
 }
+
+
+def _checked_relief(given: Any) -> tuple[Relief, ...]:
+    require("relief", given, (str, tuple, list), f"text: some of {', '.join(Relief)}")
+    kinds = [kind for part in given.split(",") if (kind := part.strip().lower())] if isinstance(given, str) else given
+    if set(kinds) - set(Relief) or len(set(kinds)) < len(kinds):
+        written = given if isinstance(given, str) else ", ".join(map(str, given))
+        raise MullionError(f"relief is some of {', '.join(Relief)}, each once, not '{written}'")
+    return tuple(map(Relief, kinds))
 
 
 def _checked_memory(given: Any) -> int | None:

@@ -169,7 +169,7 @@ def test_groups_are_those_of_what_is_told(
 
 
 @given(streams, streams, steps, WINDOWS, KEYS, RESIDUALS, st.sampled_from(("ASC", "DESC", "WEIGHTED")), st.booleans(),
-       st.sampled_from(("upa", "nt", "direct")))  # fmt: skip
+       st.sampled_from(("upa", "nt", "scan")))  # fmt: skip
 def test_without_shortage_groups_are_those_of_the_join(
     s1: list, s2: list, nows: list[int], windows: tuple[str, str], keys: str, where: str, order: str, restarts: bool,
     strategy: str,

@@ -75,7 +75,7 @@ def test_a_row_that_starts_as_coverage_ends_is_there_from_then_on() -> None:
 
 def test_nulls_equal_nothing() -> None:
     left, right = rows_of(((None, 1.0), 0, 20)), rows_of(((None, 1.0), 5, 9))
-    for strategy in ("upa", "nt", "direct"):
+    for strategy in ("upa", "nt", "scan"):
         assert play(operator(strategy), [left, right], [3, 7, 60]) == [((None, 1.0), 0, 20)]
         assert play(operator(strategy, keys=(K, V)), [left, right], [3, 7, 60]) == [((None, 1.0), 0, 20)]
 
@@ -99,7 +99,7 @@ def by_all_moments(left: Sequence[Row], right: Sequence[Row], keys: int) -> list
     return lives
 
 
-@pytest.mark.parametrize("strategy", ["upa", "direct"])
+@pytest.mark.parametrize("strategy", ["upa", "scan"])
 @settings(max_examples=20)
 @given(
     left=relations(strict=False), right=relations(strict=False), times=STEPS, restarts=st.booleans(), two=st.booleans()
@@ -111,7 +111,7 @@ def test_right_at_all_moments(
     assert same(play(made, [left, right], times, restarts=restarts)) == same(by_all_moments(left, right, 1 + two))
 
 
-@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@pytest.mark.parametrize("strategy", ["upa", "nt", "scan"])
 @settings(max_examples=20)
 @given(
     left=relations(strict=True), right=relations(strict=True), times=STEPS, restarts=st.booleans(), two=st.booleans()

@@ -19,7 +19,7 @@ from networks import lives_of, reference_lives, same
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING))
 K = (Column("k"),)
 LAST = 100
-STRATEGIES = ("upa", "nt", "direct")
+STRATEGIES = ("upa", "nt", "scan")
 
 
 def scan(stream: str, *, rows: int | None = None, length: int = 9) -> Scan:

@@ -125,7 +125,7 @@ def test_delta_star_is_right_at_all_moments_and_small(rows: list[Row], times: li
 @settings(max_examples=25)
 @given(relations(strict=False), STEPS, st.booleans())
 def test_direct_is_right_at_all_moments(rows: list[Row], times: list[int], restarts: bool) -> None:
-    assert same(play(operator("direct"), [rows], times, restarts=restarts)) == same(weak_by_all_moments(rows))
+    assert same(play(operator("scan"), [rows], times, restarts=restarts)) == same(weak_by_all_moments(rows))
 
 
 @settings(max_examples=25)
@@ -139,7 +139,7 @@ def test_negative_tuples_give_the_same_over_a_window(
     assert same(told) == same(weak_by_all_moments(window))
 
 
-@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@pytest.mark.parametrize("strategy", ["upa", "nt", "scan"])
 @settings(max_examples=25)
 @given(rows=relations(strict=True), times=STEPS, restarts=st.booleans())
 def test_counting_is_right_at_all_moments(rows: list[Row], times: list[int], restarts: bool, strategy: str) -> None:

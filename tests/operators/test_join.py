@@ -19,7 +19,7 @@ from mullion.operators import row_store
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", BIGINT), ("f", DOUBLE), ("s", STRING), ("v", BIGINT))
-STRATEGIES = ("upa", "nt", "direct")
+STRATEGIES = ("upa", "nt", "scan")
 LAST = 200
 
 

@@ -74,7 +74,7 @@ def test_all_strategies_say_the_same(name: str, strict: bool) -> None:
     expected, held = told(name, "upa", strict=strict, step=193)
     assert len(expected) > 250
     assert held < EVENTS, "what has ended is forgotten"
-    for strategy in ("upa", "nt", "direct"):
+    for strategy in ("upa", "nt", "scan"):
         assert told(name, strategy, strict=strict, step=1_000)[0] == expected, strategy
     assert told(name, "upa", strict=strict, step=300, restarts=True)[0] == expected
     assert told(name, "nt", strict=strict, step=300, restarts=True)[0] == expected

@@ -105,7 +105,7 @@ event = st.fixed_dictionaries(
 events = st.fixed_dictionaries({name: st.lists(event, max_size=10) for name in "ab"}).map(
     lambda found: {name: sorted(own, key=lambda row: row["ts"]) for name, own in found.items()}
 )
-STRATEGIES = st.sampled_from(["upa", "upa", "nt", "direct"])
+STRATEGIES = st.sampled_from(["upa", "upa", "nt", "scan"])
 
 
 def restarted(network: Network, roots: Any) -> Network:
@@ -230,7 +230,7 @@ def _until(life: Any, time: int) -> Any:
     return values, start, min(end, time, 39)
 
 
-@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@pytest.mark.parametrize("strategy", ["upa", "nt", "scan"])
 @pytest.mark.slow
 def test_what_has_left_its_window_is_not_held(strategy: str) -> None:
     events = {name: [{"ts": i, "k": i % 3, "v": 0, "unread": 0} for i in range(400)] for name in "ab"}

@@ -15,7 +15,7 @@ from mullion.language.types import BIGINT, DOUBLE
 from networks import lives_of, reference_lives, same
 
 COLUMNS = (("ts", BIGINT), ("k", DOUBLE), ("v", BIGINT))
-STRATEGIES = ("upa", "nt", "direct")
+STRATEGIES = ("upa", "nt", "scan")
 STEPS = ([100], [3, 4, 100], list(range(1, 40)))
 
 

@@ -121,7 +121,7 @@ def _value(value: Any) -> Any:
 @st.composite
 def manners(draw: Any) -> Any:
     nows = draw(st.lists(st.integers(-1, 40), max_size=6))
-    strategy = draw(st.sampled_from(("upa", "upa", "nt", "direct")))
+    strategy = draw(st.sampled_from(("upa", "upa", "nt", "scan")))
     return Manner(tuple(sorted(set(nows))), strategy, draw(st.booleans()))
 
 

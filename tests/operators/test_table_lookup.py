@@ -19,7 +19,7 @@ COLUMNS = (("ts", BIGINT), ("k", BIGINT))
 LOOKUP = Lookup("t", ((Column("k"), Column("id")),), None, (("id", BIGINT), ("name", STRING)))
 NAME = LOOKUP.column("name")
 EVER_BEFORE = -(1 << 60)
-STRATEGIES = ("upa", "nt", "direct")
+STRATEGIES = ("upa", "nt", "scan")
 
 
 def looked_up(window: Window, *, retroactive: bool) -> TableLookup:

@@ -71,7 +71,7 @@ def test_different_values_are_found_through_projections_and_never_exceed_the_row
 def test_delta_star_keeps_results_and_not_the_window() -> None:
     node = Distinct(keys_of(scan("S1")).input)
     seen = stats(100, 1, 1, 10)
-    assert CostModel(seen, "upa").operator(node).state < CostModel(seen, "direct").operator(node).state / 100
+    assert CostModel(seen, "upa").operator(node).state < CostModel(seen, "scan").operator(node).state / 100
 
 
 def test_negative_tuples_double_the_work_of_a_selection_and_cost_nothing_where_there_are_none() -> None:

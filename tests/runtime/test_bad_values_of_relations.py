@@ -64,7 +64,7 @@ def bad(
 
 
 @pytest.mark.parametrize(("text", "number"), EXPECTED)
-@pytest.mark.parametrize("expiry", ["upa", "nt", "direct"])
+@pytest.mark.parametrize("expiry", ["upa", "nt", "scan"])
 def test_they_are_counted_wherever_an_expression_stands(text: str, number: int, expiry: str, tmp_path: Path) -> None:
     assert bad({"q": text}, HAPPENED, tmp_path, Options.of(expiry=expiry)) == {"q": number}
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mullion.options import Relief
 from mullion.runtime.monitor import Monitor, Policy, Waiting
 
-KINDS = ("stretch", "enlarge", "shed")
 
-
-def monitor(*order: str, heaviest: float = 8.0, stretch: bool = False, enlarge: bool = False) -> Monitor:
-    return Monitor(Policy(10.0, order or KINDS, heaviest), can_stretch=stretch, can_enlarge=enlarge)
+def monitor(*order: Relief, heaviest: float = 8.0, stretch: bool = False, enlarge: bool = False) -> Monitor:
+    return Monitor(Policy(10.0, order or tuple(Relief), heaviest), can_stretch=stretch, can_enlarge=enlarge)
 
 
 def batch(watching: Monitor, began: float, seconds: float, waiting: Waiting | None, events: int = 100) -> Monitor:
@@ -83,7 +82,7 @@ def test_relief_comes_in_order() -> None:
 
 
 def test_the_order_can_be_chosen() -> None:
-    watching = monitor("shed", "stretch", stretch=True, heaviest=1.5)
+    watching = monitor(Relief.SHED, Relief.STRETCH, stretch=True, heaviest=1.5)
     flood(watching, 0, 12, MUCH)
     assert (watching.weight, watching.stretch) == (1.5, 1.0)
     flood(watching, 12, 24, MUCH)

@@ -161,7 +161,7 @@ def right(given: dict[str, Events]) -> dict[str, list[tuple[Any, ...]]]:
     return {name: expected(bound(text, name), given) for name, text in QUERIES.items()}
 
 
-@pytest.mark.parametrize(("sharing", "expiry"), [("auto", "upa"), ("off", "upa"), ("auto", "nt"), ("off", "direct")])
+@pytest.mark.parametrize(("sharing", "expiry"), [("auto", "upa"), ("off", "upa"), ("auto", "nt"), ("off", "scan")])
 def test_answers_are_those_of_the_reference(
     sharing: str, expiry: str, spark: SparkSession, sources: Path, right: dict[str, list[tuple[Any, ...]]]
 ) -> None:

@@ -71,7 +71,7 @@ def _run(number: int, checkpoint: Path, **options: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "then", "now"),
-    [("sharing", "off", "auto"), ("sharing", "on", "off"), ("expiry", "upa", "nt"), ("expiry", "direct", "upa")],
+    [("sharing", "off", "auto"), ("sharing", "on", "off"), ("expiry", "upa", "nt"), ("expiry", "scan", "upa")],
 )
 def test_state_made_with_another_option_is_refused(option: str, then: str, now: str, tmp_path: Path) -> None:
     """Its operators keep other things, or keep them elsewhere: going on would answer wrongly."""
@@ -82,12 +82,21 @@ def test_state_made_with_another_option_is_refused(option: str, then: str, now: 
     _run(1, tmp_path, **{option: then})
 
 
+def test_a_checkpoint_says_direct_of_scans(tmp_path: Path) -> None:
+    """That is what they were called: checkpoints of both are gone on from."""
+    _run(0, tmp_path, expiry="direct")
+    known = Manifest.read(tmp_path)
+    assert known is not None and known.options["expiry"] == "direct"
+    _run(1, tmp_path, expiry="scan")
+    _run(2, tmp_path, expiry="direct")
+
+
 def test_options_that_state_does_not_depend_on_may_change(tmp_path: Path) -> None:
     _run(0, tmp_path, sharing="auto", slicing="paired", method="rows")
     _run(1, tmp_path, sharing="on", slicing="paned", method="fragments")
 
 
-@pytest.mark.parametrize(("option", "now"), [("sharing", "off"), ("expiry", "nt"), ("expiry", "direct")])
+@pytest.mark.parametrize(("option", "now"), [("sharing", "off"), ("expiry", "nt"), ("expiry", "scan")])
 def test_a_manifest_that_names_no_options_was_made_with_the_defaults(option: str, now: str, tmp_path: Path) -> None:
     _run(0, tmp_path)
     known = Manifest.read(tmp_path)

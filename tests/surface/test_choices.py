@@ -8,10 +8,12 @@ from enum import StrEnum
 from typing import get_type_hints
 
 import pytest
+from typer.testing import CliRunner
 
 from mullion.engine import Engine
 from mullion.errors import MullionError
-from mullion.options import Expiry, Options, Sharing, Way
+from mullion.options import Expiry, Options, Relief, Sharing, Way
+from mullion.surface.cli import app
 from mullion.surface.run_command import run
 
 DEFAULTS = {option.name: option.default for option in fields(Options)}
@@ -25,6 +27,7 @@ def test_the_engine_takes_them_all() -> None:
 def test_the_command_line_offers_all_that_make_sense_there() -> None:
     offered = inspect.signature(run).parameters
     wanted = {name: default for name, default in DEFAULTS.items() if name != "keep_answers"}
+    wanted["relief"] = "stretch, enlarge, shed"
     assert {name: offered[name].default for name in wanted} == wanted
     types = get_type_hints(run)
     kinds = {name: type(default) for name, default in wanted.items()} | {"memory": str | None}
@@ -39,9 +42,23 @@ def test_a_string_names_a_choice(name: str) -> None:
         Engine(**{name: "none"})  # type: ignore[arg-type]
 
 
-def test_expiry_and_way_are_different_choices() -> None:
+def test_scans_may_still_be_called_direct() -> None:
     chosen = Engine(expiry="direct", way="direct").options
-    assert chosen == Options(expiry=Expiry.SCAN, way=Way.DIRECT)
+    assert chosen == Options(expiry=Expiry.SCAN, way=Way.DIRECT) == Engine(expiry="scan", way="direct").options
+
+
+def test_a_choice_that_is_none_is_refused_on_the_command_line() -> None:
+    refused = CliRunner().invoke(app, ["run", "q.sql", "--out", "o", "--expiry", "list"])
+    assert refused.exit_code == 2 and "'list' is not one of 'upa', 'nt', 'scan'" in refused.output
+
+
+def test_relief_is_text_or_its_kinds() -> None:
+    assert Options.of(relief=" Shed,stretch").relief == (Relief.SHED, Relief.STRETCH)
+    assert Options.of(relief=[Relief.SHED]).relief == Options.of(relief="shed").relief
+    assert Options.of(relief="").relief == ()
+
+
+def test_sharing() -> None:
     assert Options(sharing=Sharing.ON).is_shared and not Options(sharing=Sharing.OFF).is_shared
 
 
@@ -56,6 +73,8 @@ def test_expiry_and_way_are_different_choices() -> None:
         ({"memory": 4.5}, "memory is a size such as '4GB' or None, not the float 4.5"),
         ({"memory": "1GB"}, "memory is 1.0 GB, and at least 1.5 GB are needed"),
         ({"memory": 100}, "memory is 100 bytes, and at least 1.5 GB are needed"),
+        ({"relief": "shed, shed"}, "relief is some of stretch, enlarge, shed, each once, not 'shed, shed'"),
+        ({"relief": ("wait",)}, "relief is some of stretch, enlarge, shed, each once, not 'wait'"),
         ({"strict": "no"}, "strict is True or False, not the str 'no'"),
     ],
 )

@@ -15,7 +15,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.errors import CheckpointError
 from mullion.language.parse import parse_query
 from mullion.language.render import render, render_punctuation
-from mullion.options import DEFAULTS
+from mullion.options import DEFAULTS, Expiry
 from mullion.storage.manifest import Manifest, queries_noted
 
 
@@ -34,6 +34,7 @@ def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:
         raise CheckpointError(f"the checkpoint {where} belongs to answers in {then.out}, not {now.out}", hint=hint)
     for name, choice in {**DEFAULTS.of_state, **then.options}.items():  # one that names none was made with the defaults
         if now.options.get(name) != choice:
+            choice = Expiry(choice) if name == "expiry" else choice
             again = (
                 f"go on with --{name} {choice} (Engine: {name}='{choice}'), or start with a new checkpoint directory"
             )

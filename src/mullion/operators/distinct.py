@@ -195,7 +195,7 @@ class Naive(Form):
     """The whole input, in which the youngest row of a value is searched for when its result ends (golab 3.2.2).
 
     "nt": input rows are hashed by id and linked by value; negative tuples tell when they end, here as there.
-    "direct": one list, scanned for what has expired, and for the youngest row.
+    "scan": one list, scanned for what has expired, and for the youngest row.
     """
 
     def __init__(self, schema: pa.Schema, width: int, expiry: Expiry) -> None:

@@ -22,9 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mullion.options import RELIEF
+from mullion.options import Relief
 
-STRETCH, ENLARGE, SHED = RELIEF
 STRETCHES = (1.0, 2.0, 4.0, 8.0)
 """How many times longer periods become."""
 LARGER = (1, 2, 4, 8, 16)
@@ -54,7 +53,7 @@ class Waiting(NamedTuple):
 class Policy:
     after: float = 10.0
     """Seconds after which a run is behind, or calm."""
-    order: tuple[str, ...] = RELIEF
+    order: tuple[Relief, ...] = tuple(Relief)
     heaviest: float = 1.0
     """How many events that came one that is kept may stand for; 1 where none may be shed."""
 
@@ -90,7 +89,7 @@ class Monitor:
 
     policy: Policy = field(default_factory=Policy)
     rates: Rates = field(default_factory=Rates)
-    steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RELIEF, 0))
+    steps: dict[Relief, int] = field(default_factory=lambda: dict.fromkeys(Relief, 0))
     can_stretch: bool = False
     """Whether there are queries whose periods may be stretched."""
     can_enlarge: bool = False
@@ -119,17 +118,17 @@ class Monitor:
     @property
     def stretch(self) -> float:
         """How many times longer the periods of SLIDE AT MOST are."""
-        return STRETCHES[self.steps[STRETCH]]
+        return STRETCHES[self.steps[Relief.STRETCH]]
 
     @property
     def larger(self) -> int:
         """How many times larger batches are."""
-        return LARGER[self.steps[ENLARGE]]
+        return LARGER[self.steps[Relief.ENLARGE]]
 
     @property
     def weight(self) -> float:
         """How many events that come one that is kept stands for."""
-        return self.policy.weights()[self.steps[SHED]]
+        return self.policy.weights()[self.steps[Relief.SHED]]
 
     @property
     def is_behind(self) -> bool:
@@ -158,10 +157,12 @@ class Monitor:
 
     def begins(self, amount: float | None) -> None:
         """A batch begins that holds so much, as the source counts. One that would be too long is shed at once."""
-        if amount is not None and self._pace is not None and self.acts and SHED in self.policy.order:
+        if amount is not None and self._pace is not None and self.acts and Relief.SHED in self.policy.order:
             longest, weights = TOO_LONG * self.policy.after, self.policy.weights()
-            while amount * self._pace / weights[self.steps[SHED]] > longest and self.steps[SHED] < self._last(SHED):
-                self.steps[SHED] += 1
+            step, last = self.steps[Relief.SHED], self._last(Relief.SHED)
+            while amount * self._pace / weights[step] > longest and step < last:
+                step += 1
+            self.steps[Relief.SHED] = step
         self._kept_by = self.weight
 
     def observe(self, began: float, ended: float, events: int, due: int = 0) -> bool:
@@ -225,10 +226,10 @@ class Monitor:
                 self.steps[kind] = self._next(kind)
                 return
 
-    def _next(self, kind: str) -> int:
+    def _next(self, kind: Relief) -> int:
         """Shedding goes at once to what the rates ask for: steps one by one would come too late."""
         step = self.steps[kind] + 1
-        if kind == SHED and self.rates.arriving and self.rates.working:
+        if kind == Relief.SHED and self.rates.arriving and self.rates.working:
             wanted = max(self.rates.arriving, self._newest_rate) / self.rates.working
             weights = self.policy.weights()
             while step < self._last(kind) and weights[step] < wanted:
@@ -241,11 +242,11 @@ class Monitor:
                 self.steps[kind] -= 1
                 return
 
-    def _last(self, kind: str) -> int:
+    def _last(self, kind: Relief) -> int:
         allowed = {
-            STRETCH: len(STRETCHES) - 1 if self.can_stretch else 0,
-            ENLARGE: len(LARGER) - 1 if self.can_enlarge else 0,
-            SHED: len(self.policy.weights()) - 1,
+            Relief.STRETCH: len(STRETCHES) - 1 if self.can_stretch else 0,
+            Relief.ENLARGE: len(LARGER) - 1 if self.can_enlarge else 0,
+            Relief.SHED: len(self.policy.weights()) - 1,
         }
         return allowed[kind]
 

@@ -71,7 +71,7 @@ class Overload:
     def __init__(self, stream: Stream, options: Options, source: Source, files: CommittedFiles | None) -> None:
         heaviest = 1.0 if stream.shedding is None else stream.shedding.heaviest
         self._stream, self._source = stream, source
-        self.monitor = Monitor(Policy(options.behind_after, options.relief_order, heaviest))
+        self.monitor = Monitor(Policy(options.behind_after, options.relief, heaviest))
         self.notes = ShedNotes(files)
         self.thinning = WHOLE
         """What is kept of the batch at work, or of the last one."""

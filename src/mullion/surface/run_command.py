@@ -18,6 +18,13 @@ def _option(help_: str, *names: str, metavar: str | None = None, least: int | No
     return typer.Option(*names, help=help_, metavar=metavar, min=least)
 
 
+def _expiry(text: str) -> Expiry:
+    try:
+        return Expiry(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is not one of {', '.join(map(repr, map(str, Expiry)))}.") from None
+
+
 Out = Annotated[str, _option("Where answers go: DIR/<query>/*.parquet.", metavar="DIR")]
 Checkpoint = Annotated[
     str | None,
@@ -49,7 +56,12 @@ MethodOf = Annotated[
     Method, _option("How the kernel goes from predicates to partials: by fragments, or by rows, one for each query.")
 ]
 ExpiryOf = Annotated[
-    Expiry, _option("How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.")
+    Expiry,
+    typer.Option(
+        help="How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.",
+        parser=_expiry,
+        metavar=f"<{'|'.join(Expiry)}>",
+    ),
 ]
 IsolationOf = Annotated[
     Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
@@ -70,9 +82,10 @@ Memory = Annotated[
 BehindAfter = Annotated[
     float, _option("Following, a run is behind when work has waited for so long, and will.", metavar="SECONDS")
 ]
-Relief = Annotated[
+ReliefOf = Annotated[
     str, _option("What a run does when it is behind, in this order; what is left out is not done.", metavar="KINDS")
 ]
+ALL_RELIEF = ", ".join(DEFAULTS.relief)
 
 
 def run(
@@ -98,7 +111,7 @@ def run(
     most_held: MostHeld = DEFAULTS.most_held,
     memory: Memory = None,
     behind_after: BehindAfter = DEFAULTS.behind_after,
-    relief: Relief = DEFAULTS.relief,
+    relief: ReliefOf = ALL_RELIEF,
     isolation: IsolationOf = DEFAULTS.isolation,
     stats: Stats = None,
     strict: Strict = DEFAULTS.strict,
@@ -114,10 +127,10 @@ def run(
     to the current directory. Ctrl-C or SIGTERM stops after the current batch, with the exit code 130 or 143.
     """
     with errors_to_exit_code():
-        options = Options(
-            sharing, slicing, way, method, expiry, schedule, shard_above, most_answers=most_answers,
-            most_held=most_held,
-            memory=memory, behind_after=behind_after, relief=relief, isolation=isolation,
+        options = Options.of(
+            sharing=sharing, slicing=slicing, way=way, method=method, expiry=expiry, schedule=schedule,
+            shard_above=shard_above, most_answers=most_answers, most_held=most_held, memory=memory,
+            behind_after=behind_after, relief=relief, isolation=isolation,
             strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip
         text = read_script(script)
