@@ -4,7 +4,7 @@
     advance(events, now) -> deltas      events of all streams before `now`; what became known of every root
 
 Equal nodes are one operator, and joins that differ only in their windows and predicates are one join with views of it
-(`planner.shared_joins`); its state is handed on when windows of other lengths come or go. A node that comes while
+(`planner.network_plans`); its state is handed on when windows of other lengths come or go. A node that comes while
 others run starts empty: queries that enter late answer when all their windows began after they entered.
 
 Relations carry only the columns that a node above them reads (`needs`). When a new query needs more of what is there
@@ -51,8 +51,7 @@ from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.window_occupancy import OccupancyListener, occupancy_listeners, with_length
 from mullion.options import Expiry
-from mullion.planner.promising import complete
-from mullion.planner.shared_joins import Shared, share_joins
+from mullion.planner.network_plans import network_plans
 from mullion.questions_first import give_way
 
 
@@ -114,7 +113,7 @@ class Network:
         self.roots = tuple(dict.fromkeys(roots))
         before, shaped = self.working, {shape: join for join, shape in self.shapes.items()}
         stood_for = {self._asked.get(node, node): working for node, working in before.items()}
-        shared = _as_they_are(self.roots) if self.expiry is Expiry.NEGATIVE_TUPLES else share_joins(self.roots)
+        shared = network_plans(self.roots, self.expiry)
         self.plans, self.shapes, self._asked = dict(shared.plans), dict(shared.shapes), dict(shared.asked)
         old = stood_for | {node: stood_for[own] for node, own in self._asked.items() if own in stood_for}
         old |= {join: before[shaped[shape]] for join, shape in self.shapes.items() if shape in shaped}
@@ -335,12 +334,6 @@ def _columns(working: Mapping[Node, Working]) -> dict[str, tuple[str, ...]]:
 def _no_keys(scan: Scan) -> ClosedKeys:
     assert scan.punctuation is not None
     return ClosedKeys(scan.punctuation, scan.types)
-
-
-def _as_they_are(roots: Sequence[Node]) -> Shared:
-    """Windows that announce their ends remember when, so joins over them are not made longer or shorter. They are told
-    as a whole: to take back what was told of a row, one must know which part that was."""
-    return Shared({root: complete(root) for root in roots}, {}, {})
 
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:

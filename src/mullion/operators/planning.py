@@ -14,11 +14,11 @@ from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
 from mullion.options import Expiry
+from mullion.planner.network_plans import network_plans
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, all_plans, optimise_together
 from mullion.planner.promising import complete
 from mullion.planner.relation_stats import Stats
-from mullion.planner.shared_joins import share_joins
 
 
 def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: Expiry) -> dict[str, Node]:
@@ -37,7 +37,7 @@ def plans_at_work(
         root = at_work.get(relation.name, now.root)
         other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
         plans.append(now if root == now.root else other)
-    shared = share_joins([chosen.root for chosen in plans]).plans
+    shared = network_plans([chosen.root for chosen in plans], expiry).plans
     return [replace(chosen, root=shared[chosen.root]) for chosen in plans]
 
 

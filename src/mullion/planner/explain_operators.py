@@ -30,6 +30,7 @@ from mullion.planner.promising import is_promising
 from mullion.planner.relation_stats import NO_STATS, Stats
 
 VIEW = "another query computes all of the join anyway: this one looks at it and is complete, whatever its budget"
+WHOLE = "with negative tuples a join is told as a whole, whatever the budget: to take a row back, one must know of it"
 
 
 class States(Protocol):
@@ -107,7 +108,8 @@ class ExplainedOperators(Explained):
         model, tally = CostModel(self.plans.stats, self.plans.expiry), self.plans.promising.get(self.relation.name)
         promising = promising_reasons(self.chosen.root, model, tally)
         is_view = self.relation.prefers and not is_promising(self.chosen.root)
-        views = [{"rule": "exact_join", "text": VIEW}] if is_view else []
+        whole = WHOLE if self.plans.expiry is Expiry.NEGATIVE_TUPLES else VIEW
+        views = [{"rule": "exact_join", "text": whole}] if is_view else []
         memory = bounded_reasons(self.chosen.root, self.plans.evicted.get(self.relation.name, ()))
         return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *memory, *views]
 
