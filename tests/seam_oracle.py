@@ -48,7 +48,7 @@ class Oracle:
     kept: dict[str, list[Event]]
     newest: dict[str, int | None]
     starts: dict[str, int | None]
-    """From when on a query that joined answers."""
+    """From when on a query that entered answers."""
     read: dict[str, int]
     """How many files of each stream were read."""
     promised: dict[str, Promised]
@@ -78,7 +78,7 @@ class Oracle:
         return relations.bind(parse_query(self.trial.texts[name]), self.trial.streams, any_relation.TABLES)
 
     def begins(self, run: int) -> None:
-        """Queries that join with this run answer what starts with the newest event or after it."""
+        """Queries that enter with this run answer what starts with the newest event or after it."""
         for name, joins in self.trial.joining.items():
             if joins == run:
                 seen = [t for stream in self.streams_of(name) if (t := self.newest[stream]) is not None]

@@ -77,7 +77,7 @@ class Trial:
     lateness: Mapping[str, int]
     texts: Mapping[str, str]
     joining: Mapping[str, int]
-    """The run with which a query joins; those that are not named are there from the beginning."""
+    """The run with which a query enters; those that are not named are there from the beginning."""
     table: list[Event]
     runs: list[OneRun]
     sharing: str
@@ -87,7 +87,7 @@ class Trial:
     sharded: bool
     asking: Asking
     watched: bool
-    """Whether somebody reads the streams of relations from the beginning: what joins later has missed something."""
+    """Whether somebody reads the streams of relations from the beginning: what enters later has missed something."""
     endings: Mapping[str, Ending] = field(default_factory=dict)
     """Which events end the keys of streams, where any do."""
     memory: int | None = None
@@ -234,7 +234,7 @@ def newest_at(files: Sequence[Sequence[Event]], runs: Sequence[OneRun]) -> int:
 
 @st.composite
 def at_the_newest(draw: Draw[Any], setting: Setting, name: str, newest: int, others: Mapping[str, str]) -> str:
-    """A query one of whose windows starts with the newest event when it joins. It may ask what another one does."""
+    """A query one of whose windows starts with the newest event when it enters. It may ask what another one does."""
     range_, slide = (draw(st.integers(1, 6)) * setting.unit for _ in range(2))
     shift = (newest + range_) % slide
     source = f"trades [RANGE {range_} us SLIDE {slide} us{f' OFFSET {shift} us' if shift else ''}]"
@@ -253,7 +253,7 @@ def keys_of(ending: Ending, events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def may_join(text: str) -> bool:
-    """A query over another column, from a landmark on, or with its past, cannot always join a stream that has begun;
+    """A query over another column, from a landmark on, or with its past, cannot always enter a stream that has begun;
     relations come by their past."""
     is_relation = text.startswith("CREATE QUERY r")
     return "WATTR" not in text and "FROM TIMESTAMP" not in text and (is_relation or "BACKFILL" not in text)

@@ -147,7 +147,7 @@ def test_queries_that_share_a_join_have_their_own_answers(
     st.booleans(),
 )
 def test_plans_come_and_go(queries: Any, events: Any, strategy: str, restarts: bool) -> None:
-    """A query that joins at a time sees all results of rows that came later, until it leaves."""
+    """A query that enters at a time sees all results of rows that came later, until it leaves."""
     network = Network(strategy)
     heard = [Patient() for _ in queries]
     for now in range(1, 40):

@@ -407,7 +407,7 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
             for q, (enters, _) in enumerate(stays):
                 if i == enters:
                     entrance, _ = run.run.admission.enter(bind(queries[q], {example.stream.name: example.stream}))
-                    assume(not entrance.tag)  # its first window starts with the newest event: test_joining
+                    assume(not entrance.tag)  # its first window starts with the newest event: test_entering_queries
                     assert entrance.start == (max(seen) + 1 if seen else None)
                     queries[q] = replace(queries[q], start_at=entrance.start)
                     bound[q] = bind(queries[q], {example.stream.name: example.stream})

@@ -302,7 +302,7 @@ PAIRS = "SELECT p.k FROM s [RANGE 10 us SLIDE 10 us] p, t [RANGE 20 us SLIDE 10 
 def test_a_relation_that_joins_with_its_past_tells_what_it_would_have_told(
     world: World, text: str, right: list[Any]
 ) -> None:
-    """The newest event is at 12 when it joins: everything up to then is not told, but is known."""
+    """The newest event is at 12 when it enters: everything up to then is not told, but is known."""
     world.add([1, 12])
     world.add([1, 12, 15], stream="t")
     world.run({"counts": COUNTS, "of_t": COUNTS.replace("FROM s", "FROM t")})

@@ -171,7 +171,7 @@ def test_a_crash_and_a_later_clock(spark: SparkSession, without: dict[str, Any],
 
 
 def test_a_query_that_reads_the_past_again(spark: SparkSession, tmp_path: Path) -> None:
-    """What was ahead when it came is ahead for a query that joins when the clock is past it."""
+    """What was ahead when it came is ahead for a query that enters when the clock is past it."""
     batches = [[(START + i * SECOND, i, "a") for i in range(4)], [(LATEST + DAY, 5, "a")], [(LATEST + 2 * DAY, 6, "a")]]
     write(tmp_path / "events", batches, {0: LATEST + 1})
     clock = iter([NOW, NOW + 3 * DAY, NOW + 3 * DAY])

@@ -134,7 +134,7 @@ WAYS: dict[str, dict[str, Any]] = {
     ("way", "late"),
     [("auto", False), ("auto", True), ("kernel", False), ("on executors", False), ("on executors by kernel", True)],
 )
-def test_joining_leaving_and_backfilling(way: str, late: bool, spark: SparkSession, tmp_path: Path) -> None:
+def test_entering_leaving_and_backfilling(way: str, late: bool, spark: SparkSession, tmp_path: Path) -> None:
     made = batches(late=late)
     events, newest = in_time(made)
     replay = write(tmp_path / "events", made)

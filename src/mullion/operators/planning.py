@@ -22,7 +22,7 @@ from mullion.planner.relation_stats import Stats
 
 
 def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: Expiry) -> dict[str, Node]:
-    """The plans of relations that join together, by the names of the relations."""
+    """The plans of relations that enter together, by the names of the relations."""
     chosen = optimise_together([relation.plan for relation in relations], stats, expiry)
     return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
 

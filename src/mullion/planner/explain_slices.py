@@ -80,7 +80,7 @@ class ExplainedSlices(Explained):
         if query.prefers:
             lines.append(f"    preference: {WITHOUT_CHOICE}")
         if query.backfill:
-            past = self.pasts.get(query.name, "it will answer the windows that end after it joins")
+            past = self.pasts.get(query.name, "it will answer the windows that end after it enters")
             lines.append(f"    backfill: {past}")
         elif query.name in self.pasts:
             lines.append(f"    its first window: {self.pasts[query.name]}")

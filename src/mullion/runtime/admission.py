@@ -36,7 +36,7 @@ class Admission:
         """How the query enters after the last batch, and how its BACKFILL is served."""
         newest = self._state.newest
         if newest is None:
-            return Entrance(query.start, query.after), "it joins before the first event"
+            return Entrance(query.start, query.after), "it enters before the first event"
         past, at_newest = lambda after: self._past_of(query, after), lambda: self._at_newest(query, newest)
         return entrance(query, newest, self._start_of(query), past, at_newest)
 
@@ -138,7 +138,7 @@ class Admission:
         start = self.enter(query)[0].start
         if since is not None and not query.frame.unbounded and start is not None and since < start:
             why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
-            hint = "take a later time, or RANGE UNBOUNDED, which counts from when the query joins"
+            hint = "take a later time, or RANGE UNBOUNDED, which counts from when the query enters"
             raise CheckError(why, place, hint=hint)
 
     @property

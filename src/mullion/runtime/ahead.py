@@ -1,7 +1,7 @@
 """How far past the clock the events of a batch may be: AHEAD '1 day'.
 
 A limit that set events aside is written down before anything is made of the batch, so that the batch sets aside the
-same events when it is played again, and when its files are read again for a query that joins later. A batch without
+same events when it is played again, and when its files are read again for a query that enters later. A batch without
 such events needs no note: played again, when the clock is further, it has none either.
 """
 

@@ -1,4 +1,4 @@
-"""What sub-windows keep: whether a query that joins now can be answered from what is there already."""
+"""What sub-windows keep: whether a query that enters now can be answered from what is there already."""
 
 from __future__ import annotations
 
