@@ -112,7 +112,7 @@ class KeptRun(Run):
             self.take(batch)
         self.newest = self.run.newest
         sharing_set = self.run.sets["shared"]
-        self.coverage, self.tier = sharing_set.coverage, sharing_set.tier
+        self.kept_stretches, self.tier = sharing_set.kept_stretches, sharing_set.tier
 
 
 @settings(max_examples=12)
@@ -137,7 +137,7 @@ def test_from_sub_windows(example: Example, form: str, exact: bool, manner: Mann
         window = query.source.window if form == "as it stands" else replace(query.source.window, slide=None, offset=0)
         question = replace(query, name=None, start_at=None, stop_at=None, source=replace(query.source, window=window))
         bound = bound_in(example, question)
-        place = kept_window(bound, run.coverage, run.newest, exact=exact)
+        place = kept_window(bound, run.kept_stretches, run.newest, exact=exact)
         if place is None:
             continue
         (start, end), shown = place
@@ -172,7 +172,7 @@ def test_sub_windows_serve_a_question_at_the_newest_edge() -> None:
 
     def kept(window: str, *, exact: bool) -> Any:
         bound = bound_in(example, parse_query(f"SELECT sum(price) AS s FROM trades {window}"))
-        place = kept_window(bound, run.coverage, 23, exact=exact)
+        place = kept_window(bound, run.kept_stretches, 23, exact=exact)
         if place is None:
             return None
         return rows_of(bound, from_sub_windows(bound, stream, run.tier.entries, place[1], place[0]))

@@ -9,7 +9,7 @@ edges of all of them. That saves the work of a pass for each query and adds part
 
 What is counted: events that are added to a partial, by each slot (a different WHERE); partials, of which there is one
 for every slice, group and fragment that holds an event (krishnamurthy 3.2.2, inequality 1, and Table 5; li 3.1-3.4);
-and what a cluster takes whatever it holds. Clusters are merged greedily: a query goes to the cluster that becomes dearer
+and what a cluster takes whatever it holds. Clusters are merged greedily: a query enters the cluster that becomes dearer
 by less than the query alone would cost. The whole set as one cluster, by fragments or by dense rows, is what this is
 compared with.
 """

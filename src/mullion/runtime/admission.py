@@ -99,7 +99,7 @@ class Admission:
 
     def _is_kept_by_others(self, query: SlicedAggregation, since: int) -> bool:
         shared = list(self._state.sets.values()) if self._state.options.is_shared else []
-        return len(shared) == 1 and shared[0].coverage.serves(query, since)
+        return len(shared) == 1 and shared[0].kept_stretches.serves(query, since)
 
     @property
     def _how(self) -> str:

@@ -173,7 +173,7 @@ class AnswersStage:
         for sharing_set in self._state.sets.values():
             assert sharing_set.plan is not None
             horizon = sharing_set.tier.forget(sharing_set.plan, watermark)
-            sharing_set.coverage.forget(horizon)
+            sharing_set.kept_stretches.forget(horizon)
             for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
                 shards.forget(horizon)
         self._state.ordered.forget(watermark)

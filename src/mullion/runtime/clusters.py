@@ -15,7 +15,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
-from mullion.slices.coverage import Coverage
+from mullion.slices.kept_stretches import KeptStretches
 
 SHARED = "shared"
 """The name of the first sharing set of all queries; with sharing off, each has one of its own name."""
@@ -59,7 +59,7 @@ class Clusters:
         newest = state.newest
         for label, names in members.items():
             if label not in state.sets:
-                state.sets[label] = SharingSet(coverage=Coverage(None if newest is None else newest + 1))
+                state.sets[label] = SharingSet(kept_stretches=KeptStretches(None if newest is None else newest + 1))
             state.sets[label].members = frozenset(names)
         state.sets = {label: state.sets[label] for label in members}
 
@@ -94,7 +94,7 @@ class Clusters:
                 sets[before[names]] = state.sets[before[names]]
                 continue
             sets[self._new_name()] = own = SharingSet(members=names)
-            own.coverage = Coverage(None if state.newest is None else state.newest + 1)
+            own.kept_stretches = KeptStretches(None if state.newest is None else state.newest + 1)
             for other in state.sets.values():
                 moved = names & other.members
                 if moved:

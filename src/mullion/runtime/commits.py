@@ -23,7 +23,7 @@ from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.view import SharedSubWindows, View
 from mullion.slices.bounds import EVERYWHERE
-from mullion.slices.coverage import Coverage
+from mullion.slices.kept_stretches import KeptStretches
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.files import REPAIR
 from mullion.storage.journal import Commit, Journal
@@ -192,7 +192,7 @@ class Commits:
         for name, own in recorded["sets"].items():
             sharing_set = state.sets.setdefault(name, SharingSet())
             sharing_set.restore(own, [table for label, table in labelled if label == f"set {name}"], state.files)
-            sharing_set.coverage = Coverage(None if state.newest is None else state.newest + 1)
+            sharing_set.kept_stretches = KeptStretches(None if state.newest is None else state.newest + 1)
 
     # What questions see
 
@@ -202,7 +202,7 @@ class Commits:
         if state.newest is None:
             return
         whole = [s for s in state.sets.values() if not s.shards]
-        sets = tuple((tuple(e for e in s.tier.entries if e.readers is None), s.coverage.copy()) for s in whole)
+        sets = tuple((tuple(e for e in s.tier.entries if e.readers is None), s.kept_stretches.copy()) for s in whole)
         ordered = state.ordered
         self._publish(self._view(ordered.order.waiting, ordered.synopses, sets, state.lookups.rows))
 

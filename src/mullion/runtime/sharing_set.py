@@ -12,7 +12,7 @@ from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.expected import Expected, far_off
 from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.sharding import Shards
-from mullion.slices.coverage import Coverage
+from mullion.slices.kept_stretches import KeptStretches
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.slices.tier import WindowTier
@@ -27,7 +27,7 @@ class SharingSet:
     members: frozenset[str] = frozenset()
     """The names of its queries."""
     tier: WindowTier = field(default_factory=WindowTier)
-    coverage: Coverage = field(default_factory=Coverage)
+    kept_stretches: KeptStretches = field(default_factory=KeptStretches)
     plan: Plan | None = None
     seen: Observed = NOTHING_SEEN
     shards: dict[str, Shards] = field(default_factory=dict)

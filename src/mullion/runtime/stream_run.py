@@ -142,7 +142,7 @@ class StreamRun(StreamState):
             self.newest, self.newest_since = seen.newest, batch
         self.oldest = min(seen.oldest, seen.oldest if self.oldest is None else self.oldest)
         for sharing_set in self.sets.values():
-            sharing_set.coverage.note(sharing_set.plan, seen.newest)
+            sharing_set.kept_stretches.note(sharing_set.plan, seen.newest)
 
     def finish(self) -> None:
         """The end of the input is the end of the stream: answer every window that holds an event."""

@@ -27,8 +27,8 @@ from mullion.runtime.column_structures import ColumnStructure
 from mullion.runtime.isolation import StateScan
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.synopsis_answers import exact_answer
-from mullion.slices.coverage import Coverage
 from mullion.slices.inputs import kernel_columns
+from mullion.slices.kept_stretches import KeptStretches
 from mullion.slices.kernels.partial import Input
 from mullion.slices.once import (
     ShownBounds,
@@ -50,7 +50,7 @@ SourcedRows = tuple[pa.Table, str, int | None]
 """Rows, what they are from, and up to which event time."""
 
 
-SharedSubWindows = tuple[tuple[PartialSubWindows, ...], Coverage]
+SharedSubWindows = tuple[tuple[PartialSubWindows, ...], KeptStretches]
 """The sub-windows of queries that share them, and what they cover."""
 
 Evaluate = Callable[[Stream, pa.Table, Sequence[Grouping]], tuple[pa.Table, Input]]
@@ -128,8 +128,8 @@ class SubWindows:
 
     @staticmethod
     def holding(query: SlicedAggregation, view: View, *, exact: bool) -> SubWindows | None:
-        for entries, coverage in view.sets:
-            kept = kept_window(query, coverage, view.newest, exact=exact)
+        for entries, kept_stretches in view.sets:
+            kept = kept_window(query, kept_stretches, view.newest, exact=exact)
             if kept is not None:
                 window, shown = kept
                 # A window cut at an edge holds the events before the edge, also when the newest event is on it.

@@ -27,9 +27,9 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.answer_table import AnswerTable, Windows
-from mullion.slices.coverage import Coverage
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
+from mullion.slices.kept_stretches import KeptStretches
 from mullion.slices.kernels.events import EVENT_TIME, TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.one_window import OneWindow
@@ -240,7 +240,7 @@ def pieces_of(
 
 
 def kept_window(
-    query: SlicedAggregation, coverage: Coverage, now: int, *, exact: bool
+    query: SlicedAggregation, kept_stretches: KeptStretches, now: int, *, exact: bool
 ) -> tuple[tuple[int, int], ShownBounds] | None:
     """The newest window of the question that sub-windows hold: what it begins and ends with, and what is shown. With
     `exact`, one that ends with the newest event, or where the question says that it ends."""
@@ -250,9 +250,9 @@ def kept_window(
     if frame.slide is not None:
         ends = [last_instant(frame, now)]
     else:
-        ends = [now + 1] if exact else coverage.edges(now - frame.range, now + 1)
+        ends = [now + 1] if exact else kept_stretches.edges(now - frame.range, now + 1)
     for end in ends:
-        if coverage.holds_window(query, end - frame.range, end, now):
+        if kept_stretches.holds_window(query, end - frame.range, end, now):
             closes = now if end == now + 1 and frame.slide is None else end
             return (end - frame.range, end), ShownBounds(closes - frame.range, closes)
     return None

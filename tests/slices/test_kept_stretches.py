@@ -13,7 +13,7 @@ from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.options import Options
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.slices.coverage import Coverage
+from mullion.slices.kept_stretches import KeptStretches
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", INT)), "ts")
 
@@ -23,29 +23,29 @@ def query(window: str, where: str = "", name: str = "q") -> SlicedAggregation:
     return bind(parse_query(text, name=name), {"s": STREAM})
 
 
-def covered(windows: list[str], method: str, way: str = "kernel") -> Coverage:
+def kept_under(windows: list[str], method: str, way: str = "kernel") -> KeptStretches:
     queries = [query(window, name=f"q{i}") for i, window in enumerate(windows)]
     plan = make_plan(STREAM, queries, Options.of(method=method))
-    made = Coverage()
+    made = KeptStretches()
     made.note(replace(plan, way=way, methods=(method,)), 100)
     return made
 
 
 @pytest.mark.parametrize("method", ["rows", "fragments"])
 def test_who_enters(method: str) -> None:
-    hops = covered(["RANGE 3 us SLIDE 7 us"], method)
+    hops = kept_under(["RANGE 3 us SLIDE 7 us"], method)
     assert hops.serves(query("RANGE 3 us SLIDE 7 us"), 0)
     assert hops.serves(query("RANGE 3 us SLIDE 14 us OFFSET 7 us"), 0)
     assert not hops.serves(query("RANGE 7 us SLIDE 7 us"), 0)
     assert not hops.serves(query("RANGE 4 us SLIDE 7 us OFFSET 4 us"), 0)
-    assert covered(["RANGE 3 us SLIDE 7 us"], method, "native").serves(query("RANGE 7 us SLIDE 7 us"), 0)
-    whole = covered(["RANGE 3 us SLIDE 7 us", "RANGE 7 us SLIDE 7 us"], method)
+    assert kept_under(["RANGE 3 us SLIDE 7 us"], method, "native").serves(query("RANGE 7 us SLIDE 7 us"), 0)
+    whole = kept_under(["RANGE 3 us SLIDE 7 us", "RANGE 7 us SLIDE 7 us"], method)
     assert whole.serves(query("RANGE 4 us SLIDE 7 us OFFSET 4 us"), 0)
 
 
 @pytest.mark.parametrize("method", ["rows", "fragments"])
 def test_a_window_that_is_asked_for(method: str) -> None:
-    hops, asked = covered(["RANGE 3 us SLIDE 7 us"], method), query("RANGE 7 us SLIDE 7 us")
+    hops, asked = kept_under(["RANGE 3 us SLIDE 7 us"], method), query("RANGE 7 us SLIDE 7 us")
     assert hops.holds_window(asked, 4, 7, 100)
     assert not hops.holds_window(asked, 0, 7, 100)
     assert not hops.holds_window(asked, 4, 14, 100)

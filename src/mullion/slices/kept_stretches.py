@@ -1,4 +1,4 @@
-"""What sub-windows keep: whether a query that enters now can be answered from what is there already."""
+"""Which stretches of a stream sub-windows keep: whether these can answer a query that enters now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_EDGES = 10_000
 
 
 @dataclass
-class KeptUnderPlan:
+class KeptStretch:
     """What the batches under one plan kept, up to an event time."""
 
     plan: Plan | None
@@ -78,13 +78,13 @@ class KeptUnderPlan:
         )
 
 
-class Coverage:
+class KeptStretches:
     """The plans under which batches were made into sub-windows, as far back as these are kept."""
 
     def __init__(self, since: int | None = None) -> None:
         self.since = since
         """What was kept before this time is not known; None when everything is."""
-        self._kept: list[KeptUnderPlan] = []
+        self._kept: list[KeptStretch] = []
 
     def note(self, plan: Plan | None, newest: int) -> None:
         """A batch with events up to this time was aggregated under the plan; None: there was no query."""
@@ -92,16 +92,16 @@ class Coverage:
         if last is not None and _alike(last.plan, plan):
             last.newest = max(last.newest, newest)
         else:
-            self._kept.append(KeptUnderPlan(plan, newest))
+            self._kept.append(KeptStretch(plan, newest))
 
     def forget(self, horizon: int) -> None:
         self._kept = [kept for kept in self._kept if kept.newest >= horizon]
         self.since = horizon if self.since is None else max(self.since, horizon)
 
-    def copy(self) -> Coverage:
-        made = Coverage(self.since)
-        made._kept = [KeptUnderPlan(kept.plan, kept.newest) for kept in self._kept]
-        return made
+    def copy(self) -> KeptStretches:
+        copied = KeptStretches(self.since)
+        copied._kept = [KeptStretch(kept.plan, kept.newest) for kept in self._kept]
+        return copied
 
     def holds_window(self, query: SlicedAggregation, start: int, end: int, newest: int) -> bool:
         """Whether all events of a window are there, cut where it starts and, if events came after it, where it ends."""
