@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,10 +22,16 @@ CREATE QUERY seen AS SELECT DISTINCT x FROM a [RANGE '9 us'];
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    with local_engine(SCRIPT, checkpoint=tmp_path / "state") as engine:
-        for number in range(4):
-            engine.deliver("a", [{"ts": 3 * number + i, "x": i} for i in range(3)], number)
+    answered_in_batches(range(4), checkpoint=tmp_path / "state", out=tmp_path / "out")
     return tmp_path / "state"
+
+
+def answered_in_batches(numbers: Iterable[int], **places: Path) -> dict[str, list[dict[str, Any]]]:
+    """What queries have answered when batches came, and those of runs before."""
+    with local_engine(SCRIPT, **places) as engine:
+        for number in numbers:
+            engine.deliver("a", [{"ts": 3 * number + i, "x": i + number} for i in range(3)], number)
+        return {name: engine.results(name).to_arrow().to_pylist() for name in ("total", "seen")}
 
 
 def repair(*arguments: object) -> tuple[int, str]:
@@ -43,9 +51,19 @@ def test_a_whole_checkpoint(checkpoint: Path) -> None:
     assert contents(checkpoint) == before
 
 
-def test_relations_that_lost_their_state_are_told_and_nothing_is_changed(checkpoint: Path) -> None:
-    (state,) = (checkpoint / "relations" / "a" / "shelf").iterdir()
+def test_relations_that_lost_the_state_of_the_last_step_go_back_by_one(checkpoint: Path, tmp_path: Path) -> None:
+    state = max((checkpoint / "relations" / "a" / "shelf").iterdir())
     state.write_bytes(b"")
+    code, said = repair(checkpoint)
+    assert code == 0 and state.name in said and "went back" in said
+    goes_on = answered_in_batches(range(4, 6), checkpoint=checkpoint, out=tmp_path / "out")
+    assert goes_on == answered_in_batches(range(6))
+    assert goes_on["seen"]
+
+
+def test_relations_that_lost_their_state_are_told_and_nothing_is_changed(checkpoint: Path) -> None:
+    for state in sorted((checkpoint / "relations" / "a" / "shelf").iterdir()):
+        state.write_bytes(b"")
     before = contents(checkpoint)
     code, said = repair(checkpoint)
     assert code == 1

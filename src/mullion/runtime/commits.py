@@ -1,8 +1,8 @@
-"""What a restart goes on from: one commit for each batch, which names the files that it stands on."""
+"""What the commit of a batch records of a stream, and what a restart goes on from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from mullion.errors import CheckpointError
 from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import RECORDED, BatchInput, Notes
 from mullion.runtime.column_structures import ColumnStructure
+from mullion.runtime.commit_course import CommitCourse
 from mullion.runtime.counts import Counts
 from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
@@ -24,18 +25,12 @@ from mullion.runtime.stream_state import StreamState
 from mullion.runtime.view import SharedSubWindows, View
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.kept_stretches import KeptStretches
-from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.files import REPAIR
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
 
 
-class Commits:
-    def __init__(self, state: StreamState) -> None:
-        self._state = state
-        self._named_before: tuple[str, ...] = ()
-        """The files that the commit before stands on. They stay, so that a repair can go back to it."""
-
+class Commits(CommitCourse[StreamState]):
     # Before a batch
 
     def go_on_from(self, notes: Notes) -> None:
@@ -72,28 +67,18 @@ class Commits:
 
     # After a batch
 
-    def commit(self, mark: Mark) -> None:
+    def _prepare(self, mark: Mark) -> None:
         state = self._state
-        state.committed = mark
         state.scheduling.pace.settle()
-        new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
+        self._new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
         if state.punctuations is not None:
             state.punctuations.forget(state.watermark)
-        state.sink.settle(state.name)
-        if state.journal is not None:
-            self._record(state.journal, mark, new)
-        self.show()
-        if state.has_files:
-            held_files = set() if state.keeper is None else state.keeper.held_files
-            state.files.sweep({*self._named(), *held_files, *self._named_before})
-        self._named_before = self._named() if state.journal is not None else ()
-        state.sink.committed(state.name, mark)
+            state.punctuations.save(mark)
 
-    def _record(self, journal: Journal, mark: Mark, new: Mapping[str, list[PartialSubWindows]]) -> None:
-        """Write down everything that the next batch goes on from."""
-        state, snapshot = self._state, journal.wants_snapshot
+    def _record(self, mark: Mark, journal: Journal) -> Commit:
+        state, snapshot, new = self._state, journal.wants_snapshot, self._new
         if snapshot:
             new = {name: sharing_set.tier.entries for name, sharing_set in state.sets.items()}
         tables = [_labelled(entry.table, f"set {name}") for name, entries in new.items() for entry in entries]
@@ -115,15 +100,13 @@ class Commits:
             "ordered": state.ordered.snapshot(),
             "schedule": state.scheduling.snapshot(),
             "kept": None if state.keeper is None else state.keeper.snapshot(),
-            "closed": None if state.punctuations is None else state.punctuations.save(mark),
+            "closed": None if state.punctuations is None else state.punctuations.manifest,
             "punctuated": None if state.punctuations is None else state.punctuations.closed.columns,
             "intake": None if state.intake is None else state.intake.names,
             "relations": state.relations_stand(),
             "inputs": self._taken_in(mark, whole=snapshot),
         }
-        journal.commit(Commit(mark, recorded, tuple(tables), snapshot, self._named()))
-        if snapshot:
-            state.tables.forget(mark.batch)
+        return Commit(mark, recorded, tuple(tables), snapshot, self._files(mark))
 
     def _taken_in(self, mark: Mark, *, whole: bool) -> list[dict[str, Any]]:
         """What the batch held, for its commit; or what the last batches held."""
@@ -137,8 +120,7 @@ class Commits:
             state.inputs = [*(replace(noted, offsets="") for noted in older[:-1]), *older[-1:], fresh]
         return [asdict(noted) for noted in (state.inputs if whole else [] if fresh is None else [fresh])]
 
-    def _named(self) -> tuple[str, ...]:
-        """The files that a commit stands on."""
+    def _files(self, mark: Mark) -> tuple[str, ...]:
         state = self._state
         sharded = [shards for sharing_set in state.sets.values() for shards in sharing_set.shards.values()]
         kept_files = [] if state.keeper is None else state.keeper.names
@@ -151,20 +133,17 @@ class Commits:
             *state.ahead.names,
             *state.overload.notes.names,
             *(() if state.punctuations is None else state.punctuations.names),
-            *(() if state.committed is None else state.tables.files(state.committed.batch)),
+            *state.tables.files(mark.batch),
         )
+
+    def _read_files(self) -> Collection[str]:
+        return () if self._state.keeper is None else self._state.keeper.held_files
 
     # A restart
 
-    def restore(self) -> None:
-        """Go on from the last commit."""
-        state = self._state
-        chain = state.journal.load() if state.journal is not None else []
-        if not chain:
-            return
-        commit, tables = chain[-1], [table for link in chain for table in link.tables]
-        recorded, self._named_before = commit.state, commit.files
-        state.committed = commit.at
+    def _restore(self, chain: Sequence[Commit]) -> None:
+        state, recorded = self._state, chain[-1].state
+        tables = [table for link in chain for table in link.tables]
         state.relations_stood = recorded["relations"]
         state.inputs = [BatchInput(**noted) for link in chain for noted in link.state["inputs"]][-RECORDED:]
         state.is_restored = True
@@ -175,7 +154,6 @@ class Commits:
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]
-        state.limits.restore(recorded["stopped"])
         if "schedule" in recorded:
             state.scheduling.restore(recorded["schedule"])
         labelled = [(table.schema.metadata[b"set"].decode(), table) for table in tables]

@@ -44,7 +44,8 @@ class Punctuations:
         self.input = Input({name: type_ for name, type_ in stream.columns if name in read})
         self.whole = Input({name: type_ for name, type_ in stream.columns if has_arrow_type(type_)})
         self._files = None if files is None else StateFiles(files, "closed")
-        self._manifest: Mapping[str, Any] = {}
+        self.manifest: Mapping[str, Any] = {}
+        """Where everything lies."""
         self.said: tuple[pa.Table, ...] = ()
         """The keys that somebody said are over. Who reads the source again must know it, for events do not tell."""
 
@@ -83,21 +84,20 @@ class Punctuations:
         if watermark is not None:
             self.closed.expire(watermark)
 
-    def save(self, mark: Mark) -> Mapping[str, Any]:
-        """Write what is new, and return where everything lies."""
+    def save(self, mark: Mark) -> None:
+        """Write what is new."""
         if self._files is not None:
             said = {"said": {"said": list(self.said)}} if self.said else {}
-            self._manifest = self._files.save({"keys": self.closed.parts(), **said}, mark.text)
-        return self._manifest
+            self.manifest = self._files.save({"keys": self.closed.parts(), **said}, mark.text)
 
     @property
     def names(self) -> list[str]:
         """The files that a commit stands on."""
-        return sorted(files_of(self._manifest))
+        return sorted(files_of(self.manifest))
 
     def restore(self, manifest: Mapping[str, Any]) -> None:
         if self._files is not None and manifest:
-            self._manifest = manifest
+            self.manifest = manifest
             left = self._files.load(manifest)
             self.closed.restore(left["keys"])
             self.said = tuple(left.get("said", {}).get("said", ()))

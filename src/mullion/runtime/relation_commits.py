@@ -1,11 +1,11 @@
-"""The commits of the relations over some streams, and what a restart goes on from."""
+"""What the commit of a step records of the relations over some streams, and what a restart goes on from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from mullion.operators.state_files import files_of
+from mullion.runtime.commit_course import CommitCourse
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.relation_state import RelationState
@@ -13,50 +13,50 @@ from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
 
 
-class RelationCommits:
-    def __init__(self, state: RelationState) -> None:
-        self._state = state
+class RelationCommits(CommitCourse[RelationState]):
+    def commit_up_to(self, now: int, mark: Mark) -> None:
+        """`now` holds for others only when the commit is there: streams let go what was taken before it."""
+        self._now = now
+        self.commit(mark)
 
-    def commit(self, mark: Mark, now: int) -> None:
-        """`now` and the mark hold for others only when the commit is there: streams let go what was taken before it."""
+    def _prepare(self, mark: Mark) -> None:
         state = self._state
-        manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
-        files = self._files(mark, manifest, now)
-        state.sink.settle(state.name)
-        if state.journal is not None:
-            self._record(mark, now, state.journal, manifest, files)
-            state.tables.forget(mark.batch)
-        state.committed, state.now = mark, now
-        if state.has_files:
-            state.files.sweep(files)
+        self._manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
 
-    def _record(
-        self, mark: Mark, now: int, journal: Journal, manifest: Mapping[str, Any], files: tuple[str, ...]
-    ) -> None:
+    def _record(self, mark: Mark, journal: Journal) -> Commit:
         state = self._state
         header = {
-            "now": now,
+            "now": self._now,
             "incoming": {stream: incoming.snapshot() for stream, incoming in state.incoming.items()},
             "answers": state.counts.answers,
             "answered": state.counts.answers_by_query,
             "stopped": state.limits.snapshot(),
             "bad": state.counts.bad_by_query,
-            "state": manifest,
+            "state": self._manifest,
             "shards": None if state.shards is None else state.shards.snapshot(),
         }
-        journal.commit(Commit(mark, header, (), snapshot=True, files=files))
+        return Commit(mark, header, (), snapshot=True, files=self._files(mark))
 
-    def _files(self, mark: Mark, manifest: Mapping[str, Any], now: int) -> tuple[str, ...]:
-        """The files that a commit stands on."""
+    def _files(self, mark: Mark) -> tuple[str, ...]:
         state = self._state
         shards = () if state.shards is None else state.shards.named
-        ahead = [past for past in state.pasts.values() if past is not None and now <= past.newest]
+        ahead = [past for past in state.pasts.values() if past is not None and self._now <= past.newest]
         pasts = [name for past in ahead for name in past.files]
         sharded = [f"shards/{name}" for name in shards]
-        return (*files_of(manifest), *sharded, *pasts, *state.own.files, *state.tables.files(mark.batch))
+        return (*files_of(self._manifest), *sharded, *pasts, *state.own.files, *state.tables.files(mark.batch))
+
+    def _hold(self) -> None:
+        self._state.now, self._state.is_interrupted = self._now, False
+
+    def show(self) -> None:
+        """Let questions see what is kept now. What a step that failed has left is not shown."""
+        state = self._state
+        if not state.is_interrupted:
+            shown = {name: kept.shown() for name, kept in state.own.materialized.items()}
+            if shown or state.shown:
+                state.published.publish(lambda: setattr(state, "shown", shown))
 
     def restore(self) -> None:
-        """Go on from the last commit."""
         state = self._state
         if state.journal is None:
             return
@@ -65,18 +65,15 @@ class RelationCommits:
             state.pasts = {s: past and PastRead(*past) for s, past in entry.get("pasts", {}).items()}
             state.entering = dict(entry.get("entering", {}))
         state.awaited |= state.pasts.keys()
-        chain = state.journal.load()
-        if not chain:
-            return
-        commit = chain[-1]
-        state.committed, state.now, counts = commit.at, commit.state["now"], state.counts
-        counts.answers, counts.answers_by_query = commit.state["answers"], commit.state["answered"]
-        counts.bad_by_query = commit.state["bad"]
-        state.limits.restore(commit.state["stopped"])
-        for stream, snapshot in commit.state["incoming"].items():
+        super().restore()
+
+    def _restore(self, chain: Sequence[Commit]) -> None:
+        state, counts, recorded = self._state, self._state.counts, chain[-1].state
+        state.now, state.manifest, shards = recorded["now"], recorded["state"], recorded["shards"]
+        counts.answers, counts.answers_by_query = recorded["answers"], recorded["answered"]
+        counts.bad_by_query = recorded["bad"]
+        for stream, snapshot in recorded["incoming"].items():
             state.incoming[stream] = Incoming.restored(snapshot)
-        state.manifest = commit.state["state"]
-        shards = commit.state["shards"]
         if shards is not None:
             assert state.sharding is not None, "relations in shards go on in shards"
             state.begin_shards(state.sharding).restore(shards)

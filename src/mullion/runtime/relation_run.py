@@ -68,7 +68,7 @@ class RelationRun(RelationState):
             self._place()
             self._commits.restore_operators()
             self._note()
-            self._show()
+            self._commits.show()
 
     def stop(self, reason: str) -> None:
         """Answer nothing more."""
@@ -243,10 +243,7 @@ class RelationRun(RelationState):
         if self.committed is None:
             self._shard_if_large(settled)
         self._answer(settled, now, mark)
-        self._commits.commit(mark, now)
-        self.is_interrupted = False
-        self._show()
-        self.sink.committed(self.name, mark)
+        self._commits.commit_up_to(now, mark)
         took = self.timer() - began
         self.counts.seconds += took
         self.own.measured(took)
@@ -294,13 +291,6 @@ class RelationRun(RelationState):
         if self.sharding is not None and events > self.sharding.above():
             self.begin_shards(self.sharding)
             self._place()
-
-    def _show(self) -> None:
-        """Let questions see what is kept now. What a step that failed has left is not shown."""
-        if not self.is_interrupted:
-            shown = {name: kept.shown() for name, kept in self.own.materialized.items()}
-            if shown or self.shown:
-                self.published.publish(lambda: setattr(self, "shown", shown))
 
     def restore(self) -> None:
         """Go on from the last commit."""

@@ -4,7 +4,8 @@
 
 A stream can go back where its source is files that are all still there: what came after the commit is read again, and
 its answers are written again. Relations cannot read again; they can go back only as far as streams still have what
-they had taken. Nothing is deleted: files that are in the way are moved to a folder of the checkpoint.
+they had taken: by one commit, if it is of the last batch. Nothing is deleted: files that are in the way are moved to a
+folder of the checkpoint.
 """
 
 from __future__ import annotations
@@ -110,8 +111,7 @@ class Repair:
             if not chain and any(label_of(Path(name).name) == REMOVED for name in journal.files.names(folder)):
                 return f"what its first batches saw of {folder} is not kept any more; start with a new checkpoint"
         if journal.directory.parent.name == "relations":
-            name = dict(journal.commits())[chain[-1].at] if chain else ""
-            if not chain or (standing is not None and name < standing[0]):
+            if not chain or not _stands(journal, chain[-1], standing):
                 return "what its relations had taken is not in the streams any more; start with a new checkpoint"
             return None
         inputs = inputs_of(chain)
@@ -165,6 +165,13 @@ class Repair:
 def inputs_of(chain: list[Commit]) -> list[BatchInput]:
     """What the batches of commits held, the newest last."""
     return [BatchInput(**recorded) for commit in chain for recorded in commit.state["inputs"]]
+
+
+def _stands(journal: Journal, commit: Commit, standing: list[str] | None) -> bool:
+    """Whether relations that go back to a commit are where streams say that they were, or further."""
+    name = dict(journal.commits())[commit.at]
+    head, queries = standing or ("", "")
+    return name > head or (name == head and (not queries or queries in commit.files))
 
 
 def _files_of(journal: Journal, name: str) -> tuple[str, ...]:

@@ -95,8 +95,10 @@ class Journal:
     def wants_snapshot(self) -> bool:
         return self._since_snapshot >= SNAPSHOT_EVERY
 
-    def commit(self, commit: Commit) -> None:
-        """Write a commit. After it, what it does not name may be swept away."""
+    def commit(self, commit: Commit) -> Mark | None:
+        """Write a commit. After it, what neither it nor the one before names may be swept away. The commits before a
+        snapshot leave with the one after it, so that a repair can always go back by one; returns the oldest that is
+        left when some leave."""
         queries = self.list_in_force()
         files = sorted({*commit.files, *([] if queries is None else [queries])})
         header = {
@@ -117,11 +119,14 @@ class Journal:
         fault_point("before head")
         self.set_head(self._previous)
         fault_point("after commit")
+        follows_snapshot = self._since_snapshot == 1
         self._since_snapshot = 1 if commit.snapshot else self._since_snapshot + 1
-        if commit.snapshot:
-            for mark, name in self.commits():
-                if mark < commit.at:
-                    (self._commits / name).unlink()
+        if not follows_snapshot:
+            return None
+        commits = self.commits()
+        for _, name in commits[:-2]:
+            (self._commits / name).unlink()
+        return commits[-2:][0][0]
 
     def load(self) -> list[Commit]:
         """The commits that everything stands on, the newest last: those since the last snapshot. Empty when nothing was
