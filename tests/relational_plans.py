@@ -14,7 +14,7 @@ from mullion.language.types import INT, TIMESTAMP
 from mullion.operators.structures import Structures
 from mullion.options import Expiry
 from mullion.planner.explain import Explanation
-from mullion.planner.explain_operators import OperatorPlans
+from mullion.planner.explain_operators import ComputedTogether, OperatorPlans, expected_orders
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, optimise_together
 from mullion.planner.relation_stats import NO_STATS, Stats
@@ -81,7 +81,9 @@ def explained(
 ) -> Explanation:
     """The plans that are chosen for queries over relations, or those that are given."""
     plans = optimise_together([r.root for r in relations], stats, Expiry.PATTERN_AWARE) if chosen is None else chosen
-    operators = OperatorPlans(tuple(relations), tuple(plans), Structures(Expiry.PATTERN_AWARE), stats)
+    orders = expected_orders((plan.root for plan in plans), stats)
+    together = (ComputedTogether(tuple(relations), tuple(plans), stats, orders),) if relations else ()
+    operators = OperatorPlans(together, Structures(Expiry.PATTERN_AWARE))
     return Explanation((), "auto", observed=observed or {}, operators=operators)
 
 

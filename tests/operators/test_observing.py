@@ -15,8 +15,8 @@ from mullion.algebra.nodes import Join
 from mullion.language.render import render
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
-from mullion.operators.observing import EVERY, Observing
-from mullion.planner.join_order import choose_order, probing_orders
+from mullion.operators.observing import EVERY, Observing, orders_at_work
+from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats
 from relational_plans import column, join, predicate, scan, unless, where
@@ -64,20 +64,21 @@ def test_joins_follow_streams_that_change() -> None:
     operator = network.operator(PLAN)
     assert isinstance(operator, JoinOperator)
     run(network, observing, {"S1": (30, 30), "S2": (2, 30), "S3": (2, 30)}, 0, EVERY + 1)
-    before = dict(operator.orders)
-    assert before == probing_orders(CostModel(observing.stats(network)).join_inputs(PLAN))
+    before = operator.order
+    assert before == choose_order(CostModel(observing.stats(network)).join_inputs(PLAN)).order
+    assert orders_at_work(network) == {PLAN: before}
     run(network, observing, {"S1": (1, 30), "S2": (40, 3), "S3": (6, 30)}, EVERY + 1, 2 * EVERY)
-    assert operator.orders != before
+    assert operator.order != before
 
 
 def test_results_do_not_depend_on_orders() -> None:
     streams = {"S1": (12, 4), "S2": (3, 4), "S3": (5, 5)}
     found = []
-    for orders in ({}, {0: (1, 2), 1: (0, 2), 2: (0, 1)}, {0: (2, 1), 1: (2, 0), 2: (1, 0)}):
+    for order in ((), (0, 1, 2), (2, 1, 0), (1, 2, 0)):
         network = network_of(PLAN)
         operator = network.operator(PLAN)
         assert isinstance(operator, JoinOperator)
-        operator.orders = dict(orders)
+        operator.order = order
         results = 0
         for step in range(4):
             batch = {name: events(rate, keys, step) for name, (rate, keys) in streams.items()}
@@ -174,7 +175,7 @@ def test_a_join_of_two_needs_no_order() -> None:
     network, observing = network_of(two), Observing()
     run(network, observing, {"S1": (3, 3), "S2": (3, 3)}, 0, 3)
     operator = network.operator(two)
-    assert isinstance(operator, JoinOperator) and not operator.orders
+    assert isinstance(operator, JoinOperator) and not operator.order and not orders_at_work(network)
 
 
 def test_orders_are_those_of_5_3_2() -> None:
@@ -184,6 +185,5 @@ def test_orders_are_those_of_5_3_2() -> None:
     stats = Stats({"S1": 10.0, "S2": 1.0, "S3": 1.0, "S4": 1.0}, {(name, "a"): value for name, value in values.items()})
     inputs = CostModel(stats).join_inputs(plan)
     chosen = choose_order(inputs)
-    assert probing_orders(inputs)[chosen.order[0]] == chosen.order[1:]
-    assert all(sorted((i, *others)) == [0, 1, 2, 3] for i, others in probing_orders(inputs).items())
+    assert sorted(chosen.order) == [0, 1, 2, 3]
     assert chosen.cost <= chosen.initial_cost

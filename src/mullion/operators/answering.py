@@ -51,6 +51,8 @@ class Answering:
         self.relations: dict[str, Relation] = {}
         self.plans: dict[str, Node] = {}
         self.networks: dict[str, Network] = {}
+        self.members: dict[str, list[str]] = {}
+        """The relations that each network computes."""
         self.results: dict[str, Result] = {}
         self.materialized: dict[str, MaterializedResult] = {}
         self.observing = Observing()
@@ -65,9 +67,9 @@ class Answering:
             return
         stays = {name for name, relation in wanted.items() if self.relations.get(name) == relation}
         self.relations, self.plans = wanted, {name: plans[name] for name in wanted}
-        groups = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
-        self.networks = {name: self.networks.get(name) or self._network() for name in groups}
-        for name, names in groups.items():
+        self.members = {"shared": list(wanted)} if self.shared else {name: [name] for name in wanted}
+        self.networks = {name: self.networks.get(name) or self._network() for name in self.members}
+        for name, names in self.members.items():
             self.networks[name].set_roots([plans[relation] for relation in names])
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         materialized = {name: relation for name, relation in wanted.items() if relation.materialized}
@@ -114,7 +116,7 @@ class Answering:
                 network.newest = max(network.newest, newest)
             deltas = network.advance(settled, now)
             bad = network.take_bad()
-            for relation in self.relations if name == "shared" else [name]:
+            for relation in self.members[name]:
                 result = self.results[relation]
                 delta = deltas[self.plans[relation]]
                 if bad:

@@ -49,6 +49,7 @@ from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START
 from mullion.operators.unprobed import parted, probing_weights
+from mullion.planner.join_order import Order, probing_order
 
 T = TypeVar("T")
 
@@ -82,8 +83,8 @@ class JoinOperator(Operator):
         """The inputs of whose keys a stream tells that they are over."""
         self.met, self.passed = Share(), Share()
         """Of all combinations with new rows those with equal keys, and of these those that the residual let pass."""
-        self.orders: dict[int, Sequence[int]] = {}
-        """In which order the new rows of an input probe the others; those with the fewest rows first by default."""
+        self.order: Order = ()
+        """In which order new rows probe the inputs; those with the fewest rows first as long as none was chosen."""
         self.views: Sequence[tuple[int, ...]] = ()
         """The lengths of windows that are looked at, where several share the join: the longest first."""
         self.too_many: dict[tuple[int, ...], int] = {}
@@ -207,7 +208,7 @@ class JoinOperator(Operator):
     def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
         """Rows of input i with those of all others that live at the same time."""
         others = [j for j in range(len(self.stores)) if j != i]
-        order = self.orders.get(i) or sorted(others, key=lambda j: self.stores[j].rows_held)
+        order = probing_order(self.order, i) or sorted(others, key=lambda j: self.stores[j].rows_held)
         partials = iter([rows])
         for j in order:
             partials = self._probed(partials, j, before_cuts=before_cuts, is_last=j == order[-1])

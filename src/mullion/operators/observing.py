@@ -32,7 +32,7 @@ from mullion.operators.offering import OfferingOperator
 from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.row_store import RowStore
 from mullion.operators.stateless import FilterOperator
-from mullion.planner.join_order import probing_orders
+from mullion.planner.join_order import Order, choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats, predicate_name, streams_of
 
@@ -103,7 +103,13 @@ class Observing:
         costs = CostModel(self.stats(network))
         for node, operator in joins:
             assert isinstance(operator, JoinOperator)
-            operator.orders = dict(probing_orders(costs.join_inputs(node)))
+            operator.order = choose_order(costs.join_inputs(node)).order
+
+
+def orders_at_work(network: Network) -> dict[Node, Order]:
+    """Of the joins for which an order was chosen, the one in which they probe their inputs now."""
+    operators = ((node, working.operator) for node, working in network.working.items())
+    return {node: own.order for node, own in operators if isinstance(own, JoinOperator) and own.order}
 
 
 def _known(found: Mapping[K, float | None]) -> dict[K, float]:

@@ -13,32 +13,46 @@ from dataclasses import replace
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.errors import CheckpointError
-from mullion.options import Expiry
+from mullion.options import Expiry, Options
 from mullion.planner.network_plans import network_plans
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen, all_plans, optimise_together
-from mullion.planner.promising import complete
+from mullion.planner.partitioning import relation_keys
+from mullion.planner.promising import chosen_way, complete, is_promising
 from mullion.planner.relation_stats import Stats
 
 
-def chosen_plans(relations: Sequence[Relation], stats: Stats, expiry: Expiry) -> dict[str, Node]:
-    """The plans of relations that enter together, by the names of the relations."""
-    chosen = optimise_together([relation.plan for relation in relations], stats, expiry)
-    return {relation.name: plan.root for relation, plan in zip(relations, chosen, strict=True)}
+def entering_plans(
+    relations: Sequence[Relation], standing: Sequence[Node], stats: Stats, options: Options, *, may_shard: bool
+) -> list[Chosen]:
+    """The plans of relations that enter together. `standing`: plans that are computed on the driver, whatever comes.
+    `may_shard`: relations that can be split may leave it."""
+    together = [relations] if options.is_shared else [[relation] for relation in relations]
+    chosen = [plan for own in together for plan in optimise_together([r.plan for r in own], stats, options.expiry)]
+    stays = [not (may_shard and relation_keys(relation) is not None) for relation in relations]
+    for i in (i for i, plan in enumerate(chosen) if options.is_shared and is_promising(plan.root)):
+        others = [plan.root for plan, is_here in zip(chosen, stays, strict=True) if is_here]
+        chosen[i] = replace(chosen[i], root=chosen_way(chosen[i].root, [*standing, *others]))
+    return chosen
 
 
 def plans_at_work(
     relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, expiry: Expiry
 ) -> list[Chosen]:
-    """The plans by which relations run, or would run if they began now, with what else was considered."""
+    """The plans by which relations run, with what else was considered."""
     model = CostModel(stats, expiry)
     plans = []
     for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, expiry), strict=True):
-        root = at_work.get(relation.name, now.root)
+        root = at_work[relation.name]
         other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
         plans.append(now if root == now.root else other)
+    return plans
+
+
+def computed(plans: Sequence[Chosen], expiry: Expiry) -> tuple[Chosen, ...]:
+    """The plans as a network computes them for all its relations."""
     shared = network_plans([chosen.root for chosen in plans], expiry).plans
-    return [replace(chosen, root=shared[chosen.root]) for chosen in plans]
+    return tuple(replace(chosen, root=shared[chosen.root]) for chosen in plans)
 
 
 def recorded_plan(relation: Relation, name: str) -> Node:

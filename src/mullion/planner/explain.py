@@ -43,7 +43,7 @@ class Explanation:
     @property
     def _parts(self) -> list[Explained]:
         slices = [ExplainedSlices(plan, self.query, self.pasts) for plan in self.plans]
-        return [*slices, *self.operators.explained(self.pasts)]
+        return [*slices, *self.operators.explained(self.pasts, self.query)]
 
     @property
     def _shown(self) -> list[Explained]:

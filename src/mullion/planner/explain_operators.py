@@ -10,7 +10,7 @@ query unpaid: RSTREAM every 1 min, strict, upa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from mullion.options import Expiry
 from mullion.planner.drawing import Box
 from mullion.planner.explain_promising import bounded_reasons, promising_reasons
 from mullion.planner.explained import Explained, branched
-from mullion.planner.join_order import choose_order
+from mullion.planner.join_order import Order, choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen
 from mullion.planner.physical import why_operators
@@ -41,32 +41,53 @@ class States(Protocol):
 
 
 @dataclass(frozen=True)
-class OperatorPlans:
-    """The plans of queries that operators run. What several of them need is computed once."""
+class ComputedTogether:
+    """Queries that one network computes, or would compute: what several of them need is computed once."""
 
-    relations: tuple[Relation, ...] = ()
-    chosen: tuple[Chosen, ...] = ()
-    states: States | None = None
+    relations: tuple[Relation, ...]
+    chosen: tuple[Chosen, ...]
     stats: Stats = NO_STATS
-    expiry: Expiry = Expiry.PATTERN_AWARE
-    promising: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What became of the pairs of promising joins, by query."""
-    evicted: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """How many rows joins evicted from windows to keep within MEMORY, by query."""
-
-    def explained(self, pasts: Mapping[str, str]) -> list[ExplainedOperators]:
-        numbers: dict[Node, int] = {}
-        pairs = zip(self.relations, self.chosen, strict=True)
-        return [ExplainedOperators(self, relation, chosen, pasts, numbers) for relation, chosen in pairs]
+    orders: Mapping[Node, Order] = field(default_factory=dict)
+    """In which order joins of many inputs probe them. Nothing of those that have none yet, or one in each shard."""
 
     @cached_property
     def shared(self) -> Counter[Node]:
         """How many queries need what a node is computed by (`_computed_by`)."""
         return Counter(node for chosen in self.chosen for node in dict.fromkeys(_computing(chosen.root)))
 
-    def sources(self, root: Node) -> dict[str, list[str]]:
+
+def expected_orders(roots: Iterable[Node], stats: Stats) -> dict[Node, Order]:
+    """In which order the joins of plans that are not at work yet would probe their inputs."""
+    model = CostModel(stats)
+    joins = (node for root in roots for node in nodes(root) if isinstance(node, Join) and len(node.parts) > 2)
+    return {join: choose_order(model.join_inputs(join)).order for join in joins}
+
+
+@dataclass(frozen=True)
+class OperatorPlans:
+    """The plans of queries that operators run."""
+
+    together: tuple[ComputedTogether, ...] = ()
+    states: States | None = None
+    expiry: Expiry = Expiry.PATTERN_AWARE
+    promising: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What became of the pairs of promising joins, by query."""
+    evicted: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """How many rows joins evicted from windows to keep within MEMORY, by query."""
+
+    def explained(self, pasts: Mapping[str, str], only: str | None = None) -> list[ExplainedOperators]:
+        """Of all queries, or of one."""
+        numbers: dict[tuple[int, Node], int] = {}
+        return [
+            ExplainedOperators(self, at, relation, chosen, pasts, numbers)
+            for at, own in enumerate(self.together)
+            for relation, chosen in zip(own.relations, own.chosen, strict=True)
+            if only in (None, relation.name)
+        ]
+
+    def sources(self, root: Node, stats: Stats) -> dict[str, list[str]]:
         """Which numbers the cost of a plan stands on, by whether they were observed."""
-        model = CostModel(self.stats, self.expiry)
+        model = CostModel(stats, self.expiry)
         model.plan(root)
         kinds = {"observed": {True}, "partly observed": {True, False}, "assumed": {False}}
         return {how: [what for what, seen in model.sources.items() if seen == wanted] for how, wanted in kinds.items()}
@@ -78,34 +99,34 @@ class OperatorPlans:
     def hears_negatives(self, node: Node) -> bool:
         return self.states is not None and self.states.hears_negatives(node)
 
-    def probing_order(self, node: Node) -> list[int]:
-        """In which order a join of many looks into the others; nothing for other nodes."""
-        if not isinstance(node, Join) or len(node.parts) <= 2:
-            return []
-        return list(choose_order(CostModel(self.stats).join_inputs(node)).order)
-
 
 NO_OPERATORS = OperatorPlans()
 
 
 @dataclass(frozen=True)
 class ExplainedOperators(Explained):
-    """`numbers`: those of nodes that were told of with a query before and are shared."""
+    """`at`: the number of those that it is computed with. `numbers`: those of nodes that were told of with a query
+    before and are shared."""
 
     plans: OperatorPlans
+    at: int
     relation: Relation
     chosen: Chosen
     pasts: Mapping[str, str]
-    numbers: dict[Node, int] = field(repr=False)
+    numbers: dict[tuple[int, Node], int] = field(repr=False)
 
     @property
     def names(self) -> list[str]:
         return [self.relation.name]
 
     @property
+    def _together(self) -> ComputedTogether:
+        return self.plans.together[self.at]
+
+    @property
     def _why(self) -> list[dict[str, Any]]:
         why = why_operators(self.relation)
-        model, tally = CostModel(self.plans.stats, self.plans.expiry), self.plans.promising.get(self.relation.name)
+        model, tally = CostModel(self._together.stats, self.plans.expiry), self.plans.promising.get(self.relation.name)
         promising = promising_reasons(self.chosen.root, model, tally)
         is_view = self.relation.prefers and not is_promising(self.chosen.root)
         whole = WHOLE if self.plans.expiry is Expiry.NEGATIVE_TUPLES else VIEW
@@ -121,7 +142,8 @@ class ExplainedOperators(Explained):
         yield f"query {relation.name}: {_output_text(relation)}, {chosen.root.pattern.label}, {self.plans.expiry}"
         yield from (f"  {line}" for line in self._tree(chosen.root))
         yield from (f"  {why['rule']}: {why['text']}" for why in self._why)
-        known = "; ".join(f"{how} {', '.join(what)}" for how, what in self.plans.sources(chosen.root).items() if what)
+        sources = self.plans.sources(chosen.root, self._together.stats)
+        known = "; ".join(f"{how} {', '.join(what)}" for how, what in sources.items() if what)
         yield f"  costs {chosen.cost:,.0f} accesses a second, from {known}"
         rules = [
             f"{use.name}: {use.reason} ({use.before:,.0f} before, {use.after:,.0f} after)" for use in chosen.applied
@@ -140,14 +162,14 @@ class ExplainedOperators(Explained):
         """What several queries share is written with the first of them, and has a number. `by`: what computes the node,
         if not itself. `above`: how many queries share what stands above the node."""
         label, by = f"{node.pattern.label} ── ", by or node
-        queries = self.plans.shared[by] if number else 0
-        if by in self.numbers and number:
-            yield f"{label}#{self.numbers[by]} {node.explained}, as above"
+        queries = self._together.shared[by] if number else 0
+        if (self.at, by) in self.numbers and number:
+            yield f"{label}#{self.numbers[self.at, by]} {node.explained}, as above"
             return
         text = node.explained + self._details(node)
         if queries > above:
-            self.numbers[by] = len(self.numbers) + 1
-            text = f"#{self.numbers[by]} {text}  shared by {queries} queries"
+            self.numbers[self.at, by] = len(self.numbers) + 1
+            text = f"#{len(self.numbers)} {text}  shared by {queries} queries"
         yield label + text
         margin = " " * len(label)
         for i, below in enumerate(node.inputs):
@@ -160,7 +182,7 @@ class ExplainedOperators(Explained):
     def _details(self, node: Node) -> str:
         """What the operator keeps, and what is particular about it."""
         details = [f"{what}: {how}" for what, how in self.plans.state_of(node).items()]
-        if order := self.plans.probing_order(node):
+        if order := self._together.orders.get(node):
             details.append("probed in the order " + ", ".join(map(str, order)))
         if isinstance(node, Join) and node.is_internal:
             details.append("its results stay")
@@ -184,21 +206,21 @@ class ExplainedOperators(Explained):
         return {
             **self._node(chosen.root),
             "cost": round(chosen.cost, 3),
-            "statistics": self.plans.sources(chosen.root),
+            "statistics": self.plans.sources(chosen.root, self._together.stats),
             "queries": [query],
             "reasons": [*self._why, *rules],
             "rejected": [{"cost": round(cost, 3), **self._node(root)} for root, cost in chosen.rejected],
         }
 
     def _node(self, node: Node, by: Node | None = None) -> dict[str, Any]:
-        order = self.plans.probing_order(node)
+        order = list(self._together.orders.get(node, ()))
         return {
             "operator": node.kind_name(),
             "text": node.explained,
             "pattern": node.pattern.label,
             "state": self.plans.state_of(node),
             "negative_tuples": self.plans.hears_negatives(node),
-            "shared_by": self.plans.shared.get(by or node, 0),
+            "shared_by": self._together.shared.get(by or node, 0),
             **({"probing_order": order} if order else {}),
             "inputs": [self._node(below, _computed_by(node, below)) for below in node.inputs],
         }
@@ -210,7 +232,7 @@ class ExplainedOperators(Explained):
 
     def _box(self, node: Node, by: Node | None = None) -> Box:
         structure = tuple(f"{what}: {how}" for what, how in self.plans.state_of(node).items())
-        queries = self.plans.shared[by or node]
+        queries = self._together.shared[by or node]
         shared = (f"shared by {queries} queries",) if queries > 1 else ()
         below = tuple(self._box(below, _computed_by(node, below)) for below in node.inputs)
         return Box((node.explained, *structure, *shared), node.pattern.label, below)

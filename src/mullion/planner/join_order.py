@@ -163,12 +163,6 @@ def choose_order(streams: Sequence[StreamStats]) -> ChosenOrder:
     return ChosenOrder(best, costs[best], initial, costs[initial], len(costs))
 
 
-def probing_orders(streams: Sequence[StreamStats]) -> dict[int, Order]:
-    """For every input, the others in the order in which its new rows probe them."""
-    order = choose_order(streams).order
-    return {i: probing_order(order, i) for i in range(len(streams))}
-
-
 def all_costs(streams: Sequence[StreamStats]) -> Mapping[Order, float]:
     """Every order's cost, to compare the heuristic with. n! of them."""
     if len(streams) > MOST_EXHAUSTIVE:

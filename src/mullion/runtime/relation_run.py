@@ -25,9 +25,10 @@ from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import Events
-from mullion.operators.planning import chosen_plans, recorded_plan
+from mullion.operators.planning import entering_plans, recorded_plan
+from mullion.planner.optimiser import Chosen
 from mullion.planner.partitioning import relation_keys
-from mullion.planner.promising import chosen_way
+from mullion.planner.relation_stats import NO_STATS
 from mullion.runtime.backfill import PastEvents
 from mullion.runtime.counts import add_counts, still_counted
 from mullion.runtime.past_read import PastRead
@@ -98,28 +99,25 @@ class RelationRun(RelationState):
 
     def _plans_of(self, relations: Sequence[Relation]) -> dict[str, Node]:
         """The plans of relations that are new here: as recorded, of those that a run before this one had."""
-        stats = self.stats
         known = [r for r in relations if self.manifest is not None and r.name in self.known]
         plans = {r.name: recorded_plan(r, self.known[r.name]["plan"]) for r in known}
         new = [relation for relation in relations if relation.name not in plans]
-        together = [new] if self.options.is_shared else [[relation] for relation in new]
-        for batch in together:
-            plans |= chosen_plans(batch, stats, self.options.expiry)
-        for relation in new if self.options.is_shared else ():
-            plans[relation.name] = chosen_way(plans[relation.name], self._standing({**self.plans, **plans}))
-        return plans
+        chosen = self.entering_plans(new, {**self.plans, **plans})
+        return plans | {relation.name: plan.root for relation, plan in zip(new, chosen, strict=True)}
 
-    def _standing(self, plans: Mapping[str, Node]) -> list[Node]:
-        """The plans that are computed here, and not in shards, whatever comes."""
+    def entering_plans(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[Chosen]:
+        """The plans of relations that enter beside those which have these plans."""
         may_shard = self.sharding is not None and self.committed is None
         in_shards = () if self.shards is None else self.shards.names
-        return [
+        standing = [
             plan
             for name, plan in plans.items()
             if name in self.relations
             and name not in in_shards
             and not (may_shard and relation_keys(self.relations[name]) is not None)
         ]
+        stats = self.stats if relations else NO_STATS
+        return entering_plans(relations, standing, stats, self.options, may_shard=may_shard)
 
     # Events
 

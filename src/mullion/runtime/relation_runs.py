@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from mullion.algebra.relation import Relation
-from mullion.operators.planning import plans_at_work
 from mullion.operators.structures import Structures
 from mullion.operators.unprobed import shed_probes
 from mullion.options import Options
-from mullion.planner.explain_operators import OperatorPlans
-from mullion.planner.optimiser import Chosen
-from mullion.planner.relation_stats import NO_STATS, Stats
+from mullion.planner.explain_operators import ComputedTogether, OperatorPlans
+from mullion.runtime.explained_relations import explained_together
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.published import Published
 from mullion.runtime.relation_run import RelationRun
@@ -118,21 +115,16 @@ class RelationRuns:
         over = self.over(stream)
         return frozenset().union(*(run.columns_needed(stream) for run in over)) if over else None
 
-    def plans(self, relations: Sequence[Relation]) -> OperatorPlans:
-        """The plans at work, and for relations that are not yet at work those that would be chosen now."""
-        chosen: dict[str, Chosen] = {}
+    def plans(self, relations: Sequence[Relation], only: str | None = None) -> OperatorPlans:
+        """The plans at work, and for relations that are not yet at work those that would be chosen now. `only`: those
+        of the relations that are computed with this one."""
+        together: list[ComputedTogether] = []
         for key in dict.fromkeys((relation.streams, relation.tag) for relation in relations):
             own = [relation for relation in relations if (relation.streams, relation.tag) == key]
-            run = self.runs.get(key)
-            stats, at_work = (NO_STATS, {}) if run is None else (run.stats, run.plans)
-            together = [own] if self._options.is_shared else [[relation] for relation in own]
-            for batch in together:
-                plans = plans_at_work(batch, at_work, stats, self._options.expiry)
-                chosen |= {relation.name: plan for relation, plan in zip(batch, plans, strict=True)}
-        ordered = tuple(chosen[relation.name] for relation in relations)
-        known = reduce(Stats.together, (run.stats for run in self.runs.values()), NO_STATS)
-        expiry = self._options.expiry
-        return OperatorPlans(tuple(relations), ordered, Structures(expiry), known, expiry, self.promising, self.evicted)
+            if only is None or any(relation.name == only for relation in own):
+                together += explained_together(own, self.runs.get(key), self._options, self._sharding, only)
+        structures = Structures(self._options.expiry)
+        return OperatorPlans(tuple(together), structures, self._options.expiry, self.promising, self.evicted)
 
     def observed(self) -> dict[str, dict[str, int]]:
         """What the relations over the same streams have done so far."""

@@ -67,6 +67,12 @@ class InShards:
         """The relations that are here."""
         return [relation.name for group in self.groups for relation in group.relations]
 
+    @property
+    def computed_together(self) -> list[list[str]]:
+        """The relations that each network of a shard computes."""
+        groups = [[relation.name for relation in group.relations] for group in self.groups]
+        return groups if self.options.is_shared else [[name] for group in groups for name in group]
+
     def set_relations(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """Of these relations, from now on, those that can be computed in shards."""
         self.groups = grouped(relations, plans)

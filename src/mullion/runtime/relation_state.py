@@ -11,8 +11,10 @@ from mullion.algebra.relation import Relation
 from mullion.instants import EVER_BEFORE
 from mullion.operators.answering import Answering
 from mullion.operators.materialized import KeptResult
+from mullion.operators.observing import orders_at_work
 from mullion.operators.state_files import StateFiles
 from mullion.options import DEFAULTS, Options
+from mullion.planner.join_order import Order
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import NO_TABLES, RunTables
@@ -101,6 +103,13 @@ class RelationState(RunState):
     def stats(self) -> Stats:
         """What was seen of the streams."""
         return self.own.stats
+
+    @property
+    def computed_together(self) -> list[tuple[Sequence[str], Mapping[Node, Order]]]:
+        """The relations of each network, and in which order its joins probe. Shards choose orders for themselves."""
+        here = [(own, orders_at_work(self.own.networks[name])) for name, own in self.own.members.items() if own]
+        split = () if self.shards is None else self.shards.computed_together
+        return [*here, *((names, {}) for names in split)]
 
     @property
     def rows_held(self) -> int:

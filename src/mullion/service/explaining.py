@@ -59,8 +59,8 @@ class Explainer:
             if own and known is not None:
                 held[stream.name] = known
         named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
-        operators = self._relations.plans(by_operators(named))
-        observed = self._relations.observed() if operators.relations else {}
+        operators = self._relations.plans(by_operators(self._catalog.queries.values()), name)
+        observed = self._relations.observed() if by_operators(named) else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         read = {stream for query in named for stream in query.streams}
         streams = [stream for stream in self._catalog.streams.values() if stream.name in read]
