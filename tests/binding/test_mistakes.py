@@ -75,6 +75,24 @@ CREATE QUERY sum AS SELECT sum(y) FROM s {WINDOW};
     assert script[place.start : place.end] == underlined
 
 
+@pytest.mark.parametrize(
+    ("statement", "told_of", "underlined"),
+    [
+        ("DROP QUERY tot", "unknown query 'tot'", "tot"),
+        ("EXPLAIN tot", "unknown query 'tot'", "tot"),
+        (f"CREATE QUERY total START AT TIMESTAMP '2024-01-01' AS SELECT sum(x) FROM s {WINDOW}", "a query", "total"),
+        (STREAM, "already a stream or table 's'", "s"),
+        ("CREATE TABLE S (k STRING) USING csv OPTIONS (path 't')", "already a stream or table 'S'", "S"),
+    ],
+)
+def test_a_name_that_is_unknown_or_taken_is_underlined(statement: str, told_of: str, underlined: str) -> None:
+    script = f"{STREAM};\nCREATE QUERY total AS SELECT sum(x) FROM s {WINDOW};\n{statement}"
+    with pytest.raises(CheckError, match=told_of) as refused:
+        Engine().execute(script)
+    place = refused.value.place
+    assert place is not None and place.line == 3 and script[place.start : place.end] == underlined
+
+
 def test_an_unknown_stream_of_a_summary_is_underlined() -> None:
     script = f"{STREAM}; CREATE SUMMARY counted ON ss(k) WITH GRANULARITY '10 s' AND COLLAPSE (4, 5)"
     with pytest.raises(CheckError, match="unknown stream 'ss'") as refused:

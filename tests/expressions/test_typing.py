@@ -96,7 +96,7 @@ def test_names_are_canonical() -> None:
         (Column("prise"), "unknown column 'prise'", "did you mean 'price'?"),
         (Column("price", "trades"), "unknown column 'trades.price'", "did you mean 'price'?"),
         (call("uper", "symbol"), "unknown function 'uper'", "did you mean 'upper'?"),
-        (call("sqrt", "price", "price"), "sqrt takes 1 arguments, not 2", None),
+        (call("sqrt", "price", "price"), "sqrt takes 1 argument, not 2", None),
         (call("sqrt", "flag"), "sqrt does not take (boolean)", None),
         (call("lt", "flag", "volume"), "lt does not take (boolean, int)", None),
         (call("div", "price", 2), "div does not take (double, int)", None),

@@ -197,4 +197,5 @@ def check_arity(function: Function, call: Call) -> None:
         wanted = str(function.least)
     else:
         wanted = f"{function.least} to {function.most}"
-    raise CheckError(f"{call.function} takes {wanted} arguments, not {count}", call.place)
+    noun = "argument" if wanted == "1" else "arguments"
+    raise CheckError(f"{call.function} takes {wanted} {noun}, not {count}", call.place)

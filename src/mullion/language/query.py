@@ -385,4 +385,5 @@ class Query:
     """CREATE QUERY name MATERIALIZED: others may read it in FROM."""
     window_terms: tuple[Column, ...] = field(default=(), compare=False, repr=False)
     """The terms of SELECT and GROUP BY that were taken for the window, which every answer has anyway."""
+    name_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)

@@ -44,6 +44,7 @@ class CreateStream:
     format_place: Place | None = field(default=None, compare=False, repr=False)
     option_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
     time_place: Place | None = field(default=None, compare=False, repr=False)
+    name_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -56,6 +57,7 @@ class CreateTable:
     retroactive: bool = False
     format_place: Place | None = field(default=None, compare=False, repr=False)
     option_places: tuple[Place, ...] = field(default=(), compare=False, repr=False)
+    name_place: Place | None = field(default=None, compare=False, repr=False)
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 

@@ -57,10 +57,12 @@ def statement(c: Cursor) -> Statement:
         kind = next((kind for kind in DROPPED if c.accept(kind)), None)
         if kind is None:
             raise c.expected("QUERY, SYNOPSIS or SUMMARY", *DROPPED)
-        return Drop(kind=kind, name=_new_name(c, kind), place=c.since(start))
+        at = c.at
+        return Drop(kind=kind, name=_new_name(c, kind), place=c.since(at))
     if c.accept("explain"):
-        explained = None if c.ended or c.is_symbol(";") else _new_name(c, "query")
-        return Explain(name=explained, place=c.since(start))
+        at = start if c.ended or c.is_symbol(";") else c.at
+        explained = None if at == start else _new_name(c, "query")
+        return Explain(name=explained, place=c.since(at))
     raise c.expected("CREATE, SELECT, DROP or EXPLAIN", *_BEGINNINGS)
 
 
@@ -76,8 +78,8 @@ def _create(c: Cursor, start: int) -> Statement:
         return CreateSummary(name=name, **on, **summary(c), place=c.since(start))
     retroactive = c.accept("retroactive")
     if c.accept("table"):
-        name = _new_name(c, "table")
-        return CreateTable(name=name, **_relation(c), retroactive=retroactive, place=c.since(start))
+        named = _named(c, "table")
+        return CreateTable(**named, **_relation(c), retroactive=retroactive, place=c.since(start))
     if retroactive:
         raise c.expected("TABLE", "table")
     beginnings = ("stream", "table", "retroactive", "query", "synopsis", "summary")
@@ -85,7 +87,7 @@ def _create(c: Cursor, start: int) -> Statement:
 
 
 def _create_stream(c: Cursor, start: int) -> CreateStream:
-    name = _new_name(c, "stream")
+    named = _named(c, "stream")
     source = _relation(c)
     if not c.is_words("timestamp", "by"):
         raise c.expected("TIMESTAMP BY and the column with the event time", "timestamp", "options")
@@ -117,7 +119,7 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
         else:
             bounds["keep"] = _kept_time(c)
     return CreateStream(
-        name=name,
+        **named,
         **source,
         time_column=time_column,
         time=time,
@@ -182,7 +184,7 @@ def _on_column(c: Cursor) -> dict[str, Any]:
 
 
 def _create_query(c: Cursor, start: int) -> CreateQuery:
-    name = _new_name(c, "query")
+    named = _named(c, "query")
     materialized = c.accept("materialized")
     start_at = stop_at = None
     if c.accept("start"):
@@ -201,9 +203,15 @@ def _create_query(c: Cursor, start: int) -> CreateQuery:
             raise ParseError(f"{c.token.text.upper()} stands too late", c.place(c.at), hint=hint)
         raise c.expected("AS", "as", *_BEFORE_AS)
     standing = replace(
-        query(c), name=name, materialized=materialized, start_at=start_at, stop_at=stop_at, backfill=backfill
+        query(c), **named, materialized=materialized, start_at=start_at, stop_at=stop_at, backfill=backfill
     )
     return CreateQuery(query=standing, place=c.since(start))
+
+
+def _named(c: Cursor, what: str) -> dict[str, Any]:
+    """A new name, and where it stands."""
+    at = c.at
+    return {"name": _new_name(c, what), "name_place": c.since(at)}
 
 
 def _new_name(c: Cursor, what: str) -> str:

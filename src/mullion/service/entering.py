@@ -38,7 +38,7 @@ class Entering:
         self._runs.check_not_ended(bound.name, bound.streams)
         admit = self.streams.admit if is_sliced(bound) else self.relations.admit
         admit(bound, query.place)
-        catalog.add_query(bound, query.place)
+        catalog.add_query(bound, query.name_place or query.place)
         return bound
 
     def take_up(self, checkpoint: Path) -> None:

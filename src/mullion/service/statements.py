@@ -128,11 +128,11 @@ class Statements:
         limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
         named = create.name, columns, create.time_column, create.lateness, format_, options
         stream = Stream(*named, *limits, create.punctuation, create.memory)
-        self._catalog.add_stream(stream.check(create.place, create.time_place), create.place)
+        self._catalog.add_stream(stream.check(create.place, create.time_place), create.name_place)
 
     def _create_table(self, create: CreateTable) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
         columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
         table = Table(create.name, columns, format_, options, create.retroactive)
-        self._catalog.add_table(table.check(create.place), create.place)
+        self._catalog.add_table(table.check(create.place), create.name_place)

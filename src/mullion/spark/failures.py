@@ -19,6 +19,8 @@ _QUERY = re.compile(r"^Query \[id = .*?\] terminated with exception: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _FILE = re.compile(r"Encountered error while reading file (.+?)\.(?=\s| Data type|$)")
 _TYPES = re.compile(r"Parquet column \[(.*?)\]\. Expected Spark type (\S+), actual Parquet type (\S+?)\.")
+_IN_WORKER = "An exception was thrown from the Python worker"
+_WORKERS_ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
 _RAISED = re.compile(r"^mullion\.errors\.(\w+): (.*)$", re.MULTILINE)
 _DAMAGED = (
     "Unexpected end of",
@@ -56,6 +58,9 @@ def raised_in_worker(problem: BaseException) -> MullionError | None:
 
 def _cause(problem: BaseException) -> str:
     """The line that tells the innermost cause, without the class of Java that it came in."""
+    in_worker = str(problem).partition(_IN_WORKER)[2]
+    if told := _WORKERS_ERROR.findall(in_worker):
+        return f"a Python worker of Spark's failed: {told[-1]}"
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by:")]
     for line in [*reversed(causes), *lines]:
@@ -69,6 +74,8 @@ def _cause(problem: BaseException) -> str:
 
 
 def _hint(text: str) -> str | None:
+    if _IN_WORKER in text and "ModuleNotFoundError" in text:
+        return "Spark's Python is another one than yours: set PYSPARK_PYTHON before the session begins"
     if "TIMESTAMP(NANOS" in text:
         return "Spark has no nanoseconds: write microseconds, in pandas by to_parquet(..., coerce_timestamps='us')"
     if _TYPES.search(text):
