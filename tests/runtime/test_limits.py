@@ -87,15 +87,13 @@ def test_parts_of_a_mark_are_one_answer(sink: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(portions, "PORTION", 10)
     to = MemorySink() if sink == "memory" else ParquetSink(tmp_path)
     run = RunState("s", to, Options(), journal=None, tables=NO_TABLES, published=None)
-    by_query: dict[str, int] = {}
     for mark in (Mark(0), Mark(1)):
-        written = Portions(run, mark, {}, by_query)
+        written = Portions(run, mark)
         for low in range(0, 50, 5):
             written.add(answers("q", low, low + 5))
         written.add(answers("other", 0, 3))
         written.finish()
-        assert written.rows == 53
-    assert by_query == {"q": 100, "other": 6}
+    assert (run.counts.answers, run.counts.answers_by_query) == (106, {"q": 100, "other": 6})
     assert pa.concat_tables(to.tables("q")).column("x").to_pylist() == [*range(50), *range(50)]
     assert pa.concat_tables(to.tables("other")).column("x").to_pylist() == [0, 1, 2, 0, 1, 2]
     if isinstance(to, ParquetSink):

@@ -42,8 +42,7 @@ class AnswersStage:
         state, began = self._state, self._state.timer()
         state.limits.begin()
         work = Work(over=state.limits.over)
-        texts = {query.name: query.text for query in state.queries}
-        written = Portions(state, mark, texts, state.counts.answers_by_query)
+        written = Portions(state, mark)
         decided = self._decide(watermark)
         give_way()
         due = self._due_sets(watermark, decided)
@@ -56,7 +55,6 @@ class AnswersStage:
         add_counts(state.counts.bad_by_query, work.bad)
         state.counts.final_operations += work.final
         state.counts.window_slices += work.window_slices
-        state.counts.answers += written.rows
         if state.newest is not None:
             give_way()
             self._forget()

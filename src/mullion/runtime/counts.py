@@ -23,6 +23,11 @@ class RunCounts:
     bad_by_query: dict[str, int] = field(default_factory=dict)
     """The bad values that each query met, taken as NULL."""
 
+    def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Other queries are answered from now on, given by name and text as those before: what was counted of one that
+        has left does not count for another of its name."""
+        self.answers_by_query = still_counted(self.answers_by_query, before, now)
+
 
 @dataclass
 class Counts(RunCounts):
@@ -61,6 +66,10 @@ class Counts(RunCounts):
     misjudged: dict[str, str] = field(default_factory=dict)
     """Plans that expected far more or fewer partials or groups than a batch had, the last time that they did: what was
     expected and what came, by the key set and the queries that share it."""
+
+    def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        super().keep(before, now)
+        self.scheduled = still_counted(self.scheduled, before, now)
 
     def add(self, tally: Tally) -> None:
         """Count what partials say of their events."""

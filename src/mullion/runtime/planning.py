@@ -26,7 +26,6 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import FEW, Batch
 from mullion.runtime.clusters import Clusters
-from mullion.runtime.counts import still_counted
 from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
@@ -57,15 +56,11 @@ class Planning:
         """The queries that the next batch answers, and the synopses that it feeds; whether anything is new. `newest`
         reads the events that queries over their order entered with."""
         state = self._state
-        queries = [query for query in queries if not state.limits.is_stopped(query.name, query.text)]
-        queries = stepped(queries, shared=state.options.is_shared)
+        queries = stepped(state.admitted(queries), shared=state.options.is_shared)
         same = tuple(queries) == state.queries and tuple(synopses) == state.synopses
         if same and not state.is_restored and (state.sets or state.ordered):
             return False
         self._forget_namesakes(queries)
-        texts = [{query.name: query.text for query in some} for some in (state.queries, queries)]
-        state.counts.answers_by_query = still_counted(state.counts.answers_by_query, *texts)
-        state.counts.scheduled = still_counted(state.counts.scheduled, *texts)
         state.scheduling.set_queries(queries, state.newest)
         state.queries, state.synopses = tuple(queries), tuple(synopses)
         state.backfilled &= {query.name for query in queries}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mullion.runtime.counts import add_counts
 from mullion.runtime.run_state import RunState
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import PORTION
@@ -14,13 +15,10 @@ from mullion.storage.marks import Mark
 class Portions:
     """Most batches have one part. What is not committed is removed by a restart, however many parts it has."""
 
-    def __init__(self, run: RunState, mark: Mark, texts: Mapping[str, str], by_query: dict[str, int]) -> None:
-        """`texts`: of the queries that are answered. `by_query`: how many rows each has answered, counted further. This
-        is part of every commit, so that a restart notices answers that are gone."""
-        self._run, self._mark, self._texts, self._by_query = run, mark, texts, by_query
+    def __init__(self, run: RunState, mark: Mark) -> None:
+        self._run, self._mark = run, mark
         self._waiting: list[Answers] = []
         self._part = 0
-        self.rows = 0
 
     def add(self, answers: Answers) -> None:
         """Count answers and write them."""
@@ -28,12 +26,11 @@ class Portions:
         self.write(answers)
 
     def count(self, rows: Mapping[str, int]) -> None:
-        """Count rows that `add` does not: those that shards have counted or written by themselves."""
-        self._run.limits.count(rows, self._texts)
-        for name, number in rows.items():
-            if number:
-                self._by_query[name] = self._by_query.get(name, 0) + number
-                self.rows += number
+        """Count rows that `add` does not: those that shards have counted or written by themselves. Counts are part of
+        every commit, so that a restart notices answers that are gone."""
+        self._run.limits.count(rows, self._run.texts)
+        add_counts(self._run.counts.answers_by_query, {name: number for name, number in rows.items() if number})
+        self._run.counts.answers += sum(rows.values())
 
     def write(self, answers: Answers) -> None:
         self._waiting.append(answers)

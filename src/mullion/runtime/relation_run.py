@@ -30,7 +30,7 @@ from mullion.planner.optimiser import Chosen
 from mullion.planner.partitioning import relation_keys
 from mullion.planner.relation_stats import NO_STATS
 from mullion.runtime.backfill import PastEvents
-from mullion.runtime.counts import add_counts, still_counted
+from mullion.runtime.counts import add_counts
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.portions import Portions
 from mullion.runtime.relation_commits import RelationCommits
@@ -56,13 +56,10 @@ class RelationRun(RelationState):
     def set_relations(self, relations: Sequence[Relation]) -> None:
         """The relations from now on. A new one sees the events that no step has taken yet."""
         with self.lock:
-            asked = [r for r in relations if not self.limits.is_stopped(r.name, r.text)]
-            wanted = {relation.name: relation for relation in asked}
+            wanted = {relation.name: relation for relation in self.admitted(relations)}
             before, self.relations = self.relations, wanted
             if wanted == before and wanted.keys() >= self.known.keys():
                 return
-            texts = [{name: relation.text for name, relation in some.items()} for some in (before, wanted)]
-            self.counts.answers_by_query = still_counted(self.counts.answers_by_query, *texts)
             stays = {name for name, relation in wanted.items() if before.get(name) == relation}
             self.plans = {name: self.plans[name] for name in wanted if name in stays}
             self.plans |= self._plans_of([relation for name, relation in wanted.items() if name not in stays])
@@ -265,8 +262,7 @@ class RelationRun(RelationState):
 
     def _answer(self, settled: Mapping[str, Events], now: int, mark: Mark) -> None:
         """Write what became due, but for what shards have written by themselves."""
-        texts = {name: relation.text for name, relation in self.relations.items()}
-        written = Portions(self, mark, texts, self.counts.answers_by_query)
+        written = Portions(self, mark)
 
         def table(name: str) -> pa.Table:
             return self.tables.at(name, mark.batch)
@@ -279,7 +275,6 @@ class RelationRun(RelationState):
             for answers in from_shards:
                 written.write(answers)
         written.finish()
-        self.counts.answers += written.rows
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             add_counts(self.counts.bad_by_query, bad)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+from mullion.binding.entering import Standing
 from mullion.options import Options
 from mullion.runtime.counts import RunCounts
 from mullion.runtime.lookup_tables import RunTables
@@ -15,6 +17,8 @@ from mullion.storage.files import CommittedFiles
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from mullion.storage.scratch import Scratch
+
+Query = TypeVar("Query", bound=Standing)
 
 
 class RunState:
@@ -37,8 +41,19 @@ class RunState:
         self.tables, self.published = tables, published or Published()
         self.limits = Limits(options.most_answers, options.most_held)
         self.counts = RunCounts()
+        self.texts: dict[str, str] = {}
+        """Of the queries that are answered now, by name."""
         self.committed: Mark | None = None
         self._scratch = Scratch()
+
+    def admitted(self, queries: Iterable[Query]) -> list[Query]:
+        """Of the queries that are to be answered from now on, those that are not stopped. Each counts for itself."""
+        admitted = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
+        texts = {query.name: query.text for query in admitted}
+        if texts != self.texts or not texts:
+            self.counts.keep(self.texts, texts)
+            self.texts = texts
+        return admitted
 
     @property
     def next_number(self) -> int:
