@@ -81,7 +81,7 @@ class TestAdmission:
         course.take(event(5), event(12))
         course.take(*([event(1, "a", 70)] if late else []), event(14), event(16))
         how = course.enter("CREATE QUERY p BACKFILL AS SELECT count(x) AS n FROM s [RANGE 20 us SLIDE 10 us]", "p")
-        assert how == "by reading the stream's files again, beside the stream"
+        assert how == "by reading the files of s again"
         course.take(event(17), event(25))
         course.end()
         course.run.close()
@@ -133,7 +133,7 @@ class TestAdmission:
         course.take(event(6))
         course.queries = course.queries[:1]
         how = course.enter(text, "p")
-        assert how == "by reading the stream's files again, beside the stream"
+        assert how == "by reading the files of s again"
         course.take(event(7), event(25))
         course.end()
         course.run.close()

@@ -51,7 +51,7 @@ class TestShards:
             course.take(event(3, "a", 7), event(4, "b"))
             course.take(event(5, "a", 2), event(8, "c", 5))
             how = course.enter(f"CREATE QUERY p BACKFILL AS SELECT k, {items} FROM s [{window}] GROUP BY k", "p")
-            assert how == "by reading the stream's files again, beside the stream"
+            assert how == "by reading the files of s again"
             course.run.bounded = True
             batch = event(9, "b", 4), event(13, "a")
             with nullcontext() if at is None else crash_at(at), nullcontext() if at is None else pytest.raises(Crash):

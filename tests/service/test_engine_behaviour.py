@@ -219,7 +219,7 @@ class TestRelationsThatEnter:
             engine._runs.of("s").source.given[0] = as_events(engine.catalog.streams["s"], events(0, 1, 2))  # type: ignore[attr-defined]
             engine.execute(late)
             engine.deliver("s", events(6), 2)
-            assert "backfill: by reading the files of its streams again" in str(engine.explain("late"))
+            assert "backfill: by reading the files of s again" in str(engine.explain("late"))
             assert sorted(engine.results("late").to_arrow()["k"].to_pylist()) == ["a", "b"]
 
     def test_one_that_takes_the_name_of_another_sees_only_what_comes(self) -> None:

@@ -161,7 +161,7 @@ def test_entering_leaving_and_backfilling(way: str, late: bool, spark: SparkSess
         for name, text in JOIN.items():
             wanted = answers(f"CREATE QUERY q START AT TIMESTAMP '{_text(newest[2])}' BACKFILL AS {text}", events)
             assert comparable(micros(rows(engine, f"{name}_back"))) == comparable(wanted), name
-    assert "reading the stream's files again" in told["late_groups"]
+    assert "by reading the files of" in told["late_groups"]
     assert "sub-windows that other queries keep" in told["same_slot"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -54,6 +54,23 @@ class Past(NamedTuple):
     is_gone: bool = False
     tag: str = ""
     entered_after: int | None = None
+
+
+def gone(reason: str) -> Past:
+    return Past(f"{GONE}: {reason}", is_gone=True)
+
+
+def read_once_more(streams: Mapping[str, bool]) -> str:
+    """How a query comes by events of streams, given whether what each keeps is read, or else its source.
+
+    >>> read_once_more({"a": True, "b": False, "c": False})
+    'from the events that a keeps, and by reading the files of b and c again'
+    """
+    kept = [name for name, is_kept in streams.items() if is_kept]
+    files = [name for name, is_kept in streams.items() if not is_kept]
+    how = [f"from the events that {' and '.join(kept)} {'keeps' if len(kept) == 1 else 'keep'}"] if kept else []
+    how += [f"by reading the files of {' and '.join(files)} again"] if files else []
+    return ", and ".join(how)
 
 
 def entrance(

@@ -10,7 +10,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.binding.entering import GONE, Entrance, Past, entrance
+from mullion.binding.entering import Entrance, Past, entrance, gone, read_once_more
 from mullion.errors import CheckError, MullionError, NotSupported, Place
 from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
@@ -53,7 +53,7 @@ class Admission:
             return Past("from the sub-windows that other queries keep")
         reason = self.no_past([lookup.table for lookup in query.lookups], since) or self._not_from_kept(query)
         if reason is not None or state.committed is None:
-            return Past(f"{GONE}: {reason}", is_gone=True)
+            return gone(reason or "nothing is committed yet")
         batch = state.committed.batch  # in the tag, since a query of the name may have been here before
         return Past(self._how, tag=f"{query.name} after {batch}", entered_after=batch)
 
@@ -68,7 +68,7 @@ class Admission:
             return Past("from the sub-windows that other queries keep")
         reason = self.no_newest([lookup.table for lookup in query.lookups], newest) or self._not_from_kept(query)
         if reason is not None:
-            return Past(f"{GONE}: {reason}", is_gone=True)
+            return gone(reason)
         # One slot for all that enter here. The mark is another one when their past is read.
         tag = f"at {newest} after {state.committed.text}"
         return Past(self._how, tag=tag, entered_after=state.committed.batch)
@@ -82,7 +82,7 @@ class Admission:
             reason = "event time has gone on past them"
         elif not state.order_holds(newest):
             reason = "other queries count rows and have not got them, or what Spark makes of them"
-        return Past(self._how, entered_after=batch) if reason is None else Past(f"{GONE}: {reason}", is_gone=True)
+        return Past(self._how, entered_after=batch) if reason is None else gone(reason)
 
     def read_newest(self, queries: Sequence[SlicedAggregation]) -> tuple[int, pa.Table] | None:
         """The events of the newest time when queries entered that stand on the order of events, and that time, if these
@@ -103,8 +103,7 @@ class Admission:
 
     @property
     def _how(self) -> str:
-        read_again = "by reading the stream's files again, beside the stream"
-        return "from the events that the stream keeps" if self.is_from_kept else read_again
+        return read_once_more({self._state.name: self.is_from_kept})
 
     def no_newest(self, tables: Sequence[str], newest: int) -> str | None:
         """Why the events of the newest time cannot be read again; None when they can. What was shed stays shed."""

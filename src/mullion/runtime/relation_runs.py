@@ -79,11 +79,6 @@ class RelationRuns:
         for streams in () if self._checkpoint is None else relations_noted(self._checkpoint):
             self.run_of(streams)
 
-    def discard(self) -> None:
-        """Remove what was for this run alone."""
-        for run in self.runs.values():
-            run.discard()
-
     def materialized(self, names: Iterable[str]) -> dict[str, RelationRun]:
         """The runs that show the kept results of materialised queries."""
         return {name: run for name in names for run in self.runs.values() if name in run.shown}
@@ -153,11 +148,6 @@ class RelationRuns:
     def evicted(self) -> dict[str, list[dict[str, Any]]]:
         """Of queries that join streams with MEMORY, how many rows they evicted from each window."""
         return {name: facts for run in self.runs.values() for name, facts in run.own.evicted.items()}
-
-    @property
-    def answers(self) -> int:
-        """How many rows all relations have answered."""
-        return sum(run.counts.answers for run in self.runs.values())
 
     def names_over(self, stream: str) -> tuple[str, ...]:
         return tuple(name for run in self.over(stream) for name in run.relations)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mullion.algebra.nodes import nodes, tables_of
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import GONE, Entrance, Past, entered, entrance, needed_since, starts_at
+from mullion.binding.entering import Entrance, Past, entered, entrance, gone, needed_since, read_once_more, starts_at
 from mullion.catalog.catalog import Catalog
 from mullion.errors import NotSupported, Place
 from mullion.planner.physical import by_operators
@@ -68,7 +68,7 @@ class EnteringRelations:
             self._catalog.replace_query(relations[at])
         self._runs.relations.set_relations(relations)
         for run in self._runs.relations.runs.values():
-            self._sink.set_queries(run.name, {name: relation.text for name, relation in run.relations.items()})
+            self._sink.set_queries(run.name, run.texts)
         self._pasts.tell()
 
     def _entrance(self, relation: Relation) -> Entrance:
@@ -91,7 +91,7 @@ class EnteringRelations:
         reasons = [run.admission.no_newest((), newest) for run in begun if run.newest == newest]
         reason = next((reason for reason in reasons if reason is not None), None)
         if reason is not None:
-            return Past(f"{GONE}: {reason}", is_gone=True)
+            return gone(reason)
         if relations.now > newest:
             return Past(self._how(relation), tag=relation.name)
         relations.enter([run.stream.name for run in begun], newest)
@@ -99,17 +99,10 @@ class EnteringRelations:
 
     def _past_of(self, relation: Relation) -> Past:
         reason = self._unreadable(relation)
-        if reason is not None:
-            return Past(f"{GONE}: {reason}", is_gone=True)
-        return Past(self._how(relation), tag=relation.name)
+        return Past(self._how(relation), tag=relation.name) if reason is None else gone(reason)
 
     def _how(self, relation: Relation) -> str:
-        begun = self._begun(relation)
-        keeping = [run.stream.name for run in begun if run.admission.is_from_kept]
-        if not keeping:
-            return "by reading the files of its streams again"
-        read = "" if len(keeping) == len(begun) else ", and by reading the files of the others again"
-        return f"from the events that {' and '.join(keeping)} {'keeps' if len(keeping) == 1 else 'keep'}{read}"
+        return read_once_more({run.name: run.admission.is_from_kept for run in self._begun(relation)})
 
     def _begun(self, relation: Relation) -> list[StreamRun]:
         """The runs of its streams that have seen events."""

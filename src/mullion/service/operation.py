@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from mullion.catalog.closing import check_close, following_after_the_end
 from mullion.errors import MullionError
 from mullion.language.parse import parse_duration
 from mullion.runtime.counts import Counts
+from mullion.runtime.run_state import RunState
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
@@ -71,7 +72,8 @@ class Operation:
         self.at_start.counts = {run.stream.name: replace(run.counts) for run in runs}
         self.at_start.answers = self._runs.answers
         for run in runs:
-            self._resume(run, follow=follow)
+            self._bound(run, follow=follow)
+            self._resume(run, {query.name: query.text for query in self._entering.streams.queries_over(run.name)})
         for run in runs:
             if run.is_behind:
                 self._batches.advance(run.stream.name, None)
@@ -104,17 +106,18 @@ class Operation:
             for run in self._runs.streams.values():
                 self._runs.relations.check_standings(run.relations_stood)
         for relations in self._runs.relations.runs.values():
-            self._answers.sink.resume(relations.name, list(relations.relations), relations.committed)
-            self._answers.note_missing(relations.counts.answers_by_query, relations.committed)
+            self._resume(relations, relations.texts)
 
-    def _resume(self, run: StreamRun, *, follow: bool) -> None:
-        """Let answers of a stream go on after its last commit."""
+    def _bound(self, run: StreamRun, *, follow: bool) -> None:
+        """Say whether a stream is read to an end, and refuse to follow one that has ended."""
         run.bounded = run.static or not (follow or is_endless(run.stream))
         if run.closed and not run.bounded:
             raise following_after_the_end(run.stream.name, has_checkpoint=self._places.checkpoint is not None)
-        texts = {query.name: query.text for query in self._entering.streams.queries_over(run.stream.name)}
-        self._answers.sink.set_queries(run.stream.name, texts)
-        self._answers.sink.resume(run.stream.name, list(texts), run.committed)
+
+    def _resume(self, run: RunState, texts: Mapping[str, str]) -> None:
+        """Let the answers of a run's queries go on after its last commit."""
+        self._answers.sink.set_queries(run.name, texts)
+        self._answers.sink.resume(run.name, list(texts), run.committed)
         self._answers.note_missing(run.counts.answers_by_query, run.committed)
 
     def _start_feed(self, run: StreamRun, reading: Callable[[], None], *, close: bool, every: int) -> None:

@@ -12,6 +12,7 @@ from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import Sharding
+from mullion.runtime.run_state import RunState
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.places import Places
@@ -106,17 +107,20 @@ class Runs:
                 raise query_after_the_end(query, name, has_checkpoint=self._places.checkpoint is not None)
 
     @property
+    def all(self) -> list[RunState]:
+        """Those of streams, and those of relations, which are of no one stream."""
+        return [*self.streams.values(), *self.relations.runs.values()]
+
+    @property
     def answers(self) -> int:
-        """How many rows all queries have answered, those of relations too, which are of no one stream."""
-        return sum(run.counts.answers for run in self.streams.values()) + self.relations.answers
+        """How many rows all queries have answered."""
+        return sum(run.counts.answers for run in self.all)
 
     @property
     def stopped(self) -> dict[str, str]:
         """The queries that passed a limit and are answered no more, with the reason."""
         texts = {query.name: query.text for query in self._catalog.queries.values()}
-        limits = [run.limits for run in self.streams.values()]
-        limits += [run.limits for run in self.relations.runs.values()]
-        stops = {name: stop for known in limits for name, stop in known.stopped.items()}
+        stops = {name: stop for run in self.all for name, stop in run.limits.stopped.items()}
         return {name: stop.reason for name, stop in stops.items() if texts.get(name) == stop.text}
 
     def close(self) -> None:
@@ -125,6 +129,5 @@ class Runs:
 
     def discard(self) -> None:
         """Remove what was for this run alone."""
-        for run in self.streams.values():
+        for run in self.all:
             run.discard()
-        self.relations.discard()
