@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mullion.engine import Engine
 from mullion.operators.join import JoinOperator
-from promising_runs import JOIN, OF_THREE, SCRIPT, deliver
-from without_spark import local_engine
+from promising_runs import EVENTS, JOIN, OF_THREE, SCRIPT, STREAMS, deliver
+from without_spark import engine_without_spark, local_engine, write_events
 
 WINDOWS = "FROM s [RANGE {0} us], t [RANGE {0} us] WHERE s.k = t.k"
 
@@ -101,3 +102,30 @@ def test_one_query_is_told_as_part_of_what_is_shared(runs: bool) -> None:
         told = str(engine.explain("a"))
         assert "WITHIN 10 us, 10 us" in told and "shared by 2 queries" in told
         assert "query b" not in told and "as above" not in told
+
+
+SELECTING = "SELECT s.v AS x FROM s [RANGE 20 us], t [RANGE 20 us] WHERE s.k = t.k AND s.v > {}"
+
+
+def sources(engine: Engine) -> list[dict[str, list[str]]]:
+    return [plan["statistics"] for plan in json.loads(engine.explain().to_json())["plans"]]
+
+
+@pytest.mark.parametrize("sharing", ["auto", "off"])
+@pytest.mark.parametrize("shard_above", [0, 100])
+def test_what_any_network_has_seen_is_observed(sharing: str, shard_above: int, tmp_path: Path) -> None:
+    """Of the second query too, and of relations that left the driver."""
+    options = {"sharing": sharing, "shard_above": shard_above, "checkpoint": tmp_path / "state"}
+    with engine_without_spark(out=tmp_path / "out", **options) as engine:
+        for name in "st":
+            rows = [{"ts": at, "k": at % 5, "v": at} for at in range(30)]
+            write_events(tmp_path / name, 0, EVENTS, rows)
+            engine.execute(STREAMS.format(name, tmp_path / name))
+        for i in range(2):
+            engine.execute(f"CREATE QUERY q{i} AS {SELECTING.format(i)}")
+        engine.run()
+        (run,) = engine.relations.runs.values()
+        assert (run.shards is not None) == (shard_above == 0)
+        for known in sources(engine):
+            assert known["assumed"] == [] and {"rates", "keys", "selectivities"} <= set(known["observed"]), known
+        assert run.stats.distinct == {("s", "k"): 5, ("t", "k"): 5}

@@ -7,6 +7,7 @@ settled events of all streams --> Network --Delta--> Result of query 1 --> answe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -92,9 +93,9 @@ class Answering:
 
     @property
     def stats(self) -> Stats:
-        """What was seen of the streams."""
-        network = next(iter(self.networks.values()), None)
-        return Stats(dict(self.observing.rates)) if network is None else self.observing.stats(network)
+        """What was seen of the streams, by the operators of all networks."""
+        seen = (self.observing.stats(network) for network in self.networks.values())
+        return reduce(Stats.together, seen, Stats(dict(self.observing.rates)))
 
     @property
     def rows_held(self) -> int:

@@ -53,6 +53,11 @@ class Observing:
     steps: int = 0
     _last: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def reconsiders(self) -> bool:
+        """Whether statistics are looked at in this step: it takes a pass over the keys of windows."""
+        return (self.steps - 1) % EVERY == 0
+
     def see(self, events: Mapping[str, Events]) -> None:
         """The events of a step: how many came since the last event of the step before."""
         self.steps += 1
@@ -98,7 +103,7 @@ class Observing:
             for node, working in network.working.items()
             if isinstance(node, Join) and len(node.parts) > 2
         ]
-        if not joins or (self.steps - 1) % EVERY:
+        if not joins or not self.reconsiders:
             return
         costs = CostModel(self.stats(network))
         for node, operator in joins:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 from mullion.algebra.nodes import Node, Scan, scans
 from mullion.language.query import Call, Expr
@@ -15,6 +16,9 @@ ASSUMED_DISTINCT = 1000.0
 """Different values of a key in a window, before any was seen."""
 ASSUMED = {"eq": 0.1, "eq_null_safe": 0.1, "ne": 0.9, "is_null": 0.1, "like": 0.25, "in": 0.3}
 """Shares of events that satisfy a predicate, before any was seen; a third for comparisons and everything else."""
+
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,35 @@ class Stats:
     others have not; 0 for streams of which no value is the same."""
 
     def together(self, other: Stats) -> Stats:
-        """What is known of all their streams; where both know something, what the other knows."""
+        """What is known of all their streams. Where both know something, what the other knows; of keys, those of the
+        window that has more."""
+        keys = {**self.distinct, **other.distinct}
         return Stats(
             {**self.rates, **other.rates},
-            {**self.distinct, **other.distinct},
+            {key: max(number, self.distinct.get(key, number)) for key, number in keys.items()},
             {**self.selectivities, **other.selectivities},
             {**self.premature, **other.premature},
             {**self.overlap, **other.overlap},
+        )
+
+    @staticmethod
+    def of_shards(shards: Sequence[Stats]) -> Stats:
+        """What is known of streams that are split by the keys of joins: each key is in one shard, and shares are those
+        of all, by how many events each takes.
+
+        >>> shards = [Stats({"a": 30.0}, {("a", "k"): 4}, {("a", "v > 1"): 0.1}), Stats({"a": 10.0}, {("a", "k"): 3})]
+        >>> Stats.of_shards([*shards, Stats({"a": 10.0}, {}, {("a", "v > 1"): 0.5})])
+        ... # doctest: +NORMALIZE_WHITESPACE
+        Stats(rates={'a': 50.0}, distinct={('a', 'k'): 7}, selectivities={('a', 'v > 1'): 0.2}, premature={},
+              overlap={})
+        """
+        weights = [sum(own.rates.values()) for own in shards]
+        return Stats(
+            _sums([own.rates for own in shards]),
+            _sums([own.distinct for own in shards]),
+            _means([own.selectivities for own in shards], weights),
+            _means([own.premature for own in shards], weights),
+            _means([own.overlap for own in shards], weights),
         )
 
     def rate(self, stream: str) -> float:
@@ -86,6 +112,19 @@ class Stats:
         """What was observed of the results that the streams below the node, a right side of NOT EXISTS, end early."""
         seen = [self.premature[scan.stream] for scan in scans(node) if scan.stream in self.premature]
         return max(seen, default=None)
+
+
+def _sums(known: Sequence[Mapping[K, float]]) -> dict[K, float]:
+    return {name: sum(own.get(name, 0) for own in known) for own in known for name in own}
+
+
+def _means(known: Sequence[Mapping[K, float]], weights: Sequence[float]) -> dict[K, float]:
+    """The mean of what is known under each name."""
+    means = {}
+    for name in dict.fromkeys(name for own in known for name in own):
+        pairs = [(own[name], max(weight, 1e-9)) for own, weight in zip(known, weights, strict=True) if name in own]
+        means[name] = sum(share * weight for share, weight in pairs) / sum(weight for _, weight in pairs)
+    return means
 
 
 def predicate_name(node: Node, predicate: Expr) -> tuple[str, str]:

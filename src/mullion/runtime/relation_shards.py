@@ -22,6 +22,7 @@ from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
 from mullion.operators.network import Events
 from mullion.options import Options
+from mullion.planner.relation_stats import Stats
 from mullion.runtime.counts import add_counts
 from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, ShardState, as_table, grouped
 from mullion.runtime.sink import ShardWriter
@@ -58,6 +59,8 @@ class InShards:
         self.standing: list[ShardState | None] = [None] * sharding.count
         self.groups: list[Group] = []
         self.rows_held = 0
+        self._seen: dict[int, Stats] = {}
+        """What the operators of each shard showed last."""
         self._bad: list[Mapping[str, int]] = []
         self._columns: dict[str, set[str]] = {}
         self._tables: dict[str, tuple[pa.Table, str]] = {}
@@ -109,10 +112,16 @@ class InShards:
         self.standing = [outcome.standing for outcome in outcomes]
         self.rows_held = sum(outcome.rows_held for outcome in outcomes)
         self._bad += [outcome.bad for outcome in outcomes]
+        self._seen |= {i: outcome.seen for i, outcome in enumerate(outcomes) if outcome.seen is not None}
         rows_of: dict[str, int] = {}
         for outcome in outcomes:
             add_counts(rows_of, outcome.answer_rows)
         return _together([answers for outcome in outcomes for answers in outcome.answers]), rows_of
+
+    @property
+    def stats(self) -> Stats:
+        """What was seen of the streams."""
+        return Stats.of_shards(list(self._seen.values()))
 
     def take_bad(self) -> list[Mapping[str, int]]:
         """The bad values that relations met since this was asked before, by shards and steps."""

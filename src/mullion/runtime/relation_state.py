@@ -101,8 +101,8 @@ class RelationState(RunState):
 
     @property
     def stats(self) -> Stats:
-        """What was seen of the streams."""
-        return self.own.stats
+        """What was seen of the streams. All events come past the driver, which so knows their rates."""
+        return self.own.stats if self.shards is None else self.shards.stats.together(self.own.stats)
 
     @property
     def computed_together(self) -> list[tuple[Sequence[str], Mapping[Node, Order]]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ from mullion.operators.network import Events
 from mullion.operators.state_files import StateFiles, files_of
 from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
+from mullion.planner.relation_stats import Stats
 from mullion.runtime.counts import add_counts
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.finalize import Answers
@@ -105,6 +106,8 @@ class ShardOutcome(NamedTuple):
     """Whether it had to read its state."""
     bad: Mapping[str, int] = {}
     """How many bad values each relation met in this step."""
+    seen: Stats | None = None
+    """What its operators show of their streams, at some steps."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ class ShardedStep:
             written = [write(self.mark, shard, name, rows) for of_query in answers for name, rows in of_query]
             answers = []
         loaded = in_memory is None and before is not None
-        return ShardOutcome(standing, answers, written, answer_rows, own.rows_held, loaded, own.take_bad())
+        return ShardOutcome(standing, answers, written, answer_rows, own.rows_held, loaded, own.take_bad(), own.seen())
 
 
 @dataclass
@@ -194,6 +197,11 @@ class _Shard:
                 settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
             )
         return answers
+
+    def seen(self) -> Stats | None:
+        """What operators show of their streams; None at steps that do not look."""
+        looked = [answering.stats for answering in self.groups.values() if answering.observing.reconsiders]
+        return reduce(Stats.together, looked) if looked else None
 
     def take_bad(self) -> dict[str, int]:
         return {name: number for group in self.groups.values() for name, number in group.take_bad().items()}
