@@ -13,6 +13,7 @@ from mullion.errors import CheckError, CheckpointError, ParseError
 from mullion.language.parse import parse_script
 from mullion.language.render import render
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
+from mullion.storage.journal import Journal
 from without_spark import engine_without_spark, local_engine, write_events
 
 ORDERS = Stream("orders", (("ts", TIMESTAMP), ("id", BIGINT), ("status", STRING)), "ts")
@@ -78,6 +79,16 @@ def test_keys_that_may_be_used_again_are_forgotten() -> None:
         assert punctuations is not None and len(punctuations.closed) <= 3
         engine.deliver("orders", [order(200, 0), order(200, 19)], 20)
         assert run["orders"].counts.broken == 0
+
+
+def test_what_is_known_of_keys_is_on_the_disk_once(tmp_path: Path) -> None:
+    with local_engine(f"{STREAM.format('rate')} {ENDS} FOR '10 us'; {COUNTS}", checkpoint=tmp_path) as engine:
+        for number in range(9):
+            engine.deliver("orders", [order(5 * number, number, "closed")], number)
+    journal = Journal(tmp_path / "streams" / "orders")
+    named = {name for _, commit in journal.commits()[-2:] for name in journal.read(commit).files}
+    written = journal.files.names("closed")
+    assert written and set(written) <= named
 
 
 def test_explain_tells_of_silence_and_overload() -> None:

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from mullion.operators.timed_rows import Delta
+from mullion.storage.state_files import Parts as Parts
 
 if TYPE_CHECKING:
     from mullion.operators.closed_keys import ClosedKeys
-
-Parts = Mapping[str, Sequence[pa.Table]]
-"""The state of an operator: named lists of tables."""
 
 
 class TooManyRows(Exception):

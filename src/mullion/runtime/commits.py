@@ -130,7 +130,7 @@ class Commits(CommitCourse[StreamState]):
             *names,
             *kept_files,
             *handed_files,
-            *state.ahead.names,
+            *state.ahead.notes.names,
             *state.overload.notes.names,
             *(() if state.punctuations is None else state.punctuations.names),
             *state.tables.files(mark.batch),

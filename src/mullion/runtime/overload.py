@@ -9,7 +9,6 @@ batch is played again. A batch without a note is whole: a run that begins keeps 
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 from typing import Any
@@ -20,8 +19,9 @@ from mullion.options import Options
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.counts import Counts, add_counts
 from mullion.runtime.monitor import Monitor, Policy
+from mullion.storage.batch_notes import BatchNotes
 from mullion.storage.fault_points import fault_point
-from mullion.storage.files import CommittedFiles, label_of, read_checked
+from mullion.storage.files import CommittedFiles
 
 log = logging.getLogger("mullion")
 
@@ -32,47 +32,13 @@ SAMPLED = 20_000
 """Events that tell which worth divides a batch."""
 
 
-class ShedNotes:
-    """What was kept of batches that were not kept whole. Without files the notes are gone with the process."""
-
-    def __init__(self, files: CommittedFiles | None) -> None:
-        self._files = files
-        self._noted: dict[int, Thinning] = {}
-        self._names: dict[int, str] = {}
-        for name in () if files is None else files.names(FOLDER):
-            label = (label_of(name) or "").removeprefix(f"{FOLDER}/")
-            if files is not None and label.isdigit():
-                self._noted[int(label)] = Thinning(**json.loads(read_checked(files.path(name))))
-                self._names[int(label)] = name
-
-    @property
-    def names(self) -> list[str]:
-        """The files that a commit has to name."""
-        return list(self._names.values())
-
-    def of(self, batch: int) -> Thinning | None:
-        return self._noted.get(batch)
-
-    def note(self, batch: int, thinning: Thinning) -> None:
-        self._noted[batch] = thinning
-        if self._files is not None:
-            content = json.dumps(thinning.noted()).encode()
-            self._names[batch] = self._files.write(FOLDER, f"{batch:012d}", content, ".json")
-
-    def forget_before(self, batch: int) -> None:
-        """Let go of notes that no commit names any more."""
-        for old in [number for number in self._noted if number < batch]:
-            del self._noted[old]
-            if self._files is not None and (name := self._names.pop(old, None)) is not None:
-                self._files.path(name).unlink(missing_ok=True)
-
-
 class Overload:
     def __init__(self, stream: Stream, options: Options, source: Source, files: CommittedFiles | None) -> None:
         heaviest = 1.0 if stream.shedding is None else stream.shedding.heaviest
         self._stream, self._source = stream, source
         self.monitor = Monitor(Policy(options.behind_after, options.relief, heaviest))
-        self.notes = ShedNotes(files)
+        self.notes = BatchNotes(files, FOLDER, Thinning)
+        """What was kept of batches that were not kept whole."""
         self.thinning = WHOLE
         """What is kept of the batch at work, or of the last one."""
         self._size: int | None = None

@@ -20,13 +20,13 @@ from mullion.expressions.arrays import Mask
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.columns import names_read
 from mullion.operators.closed_keys import SINCE, ClosedKeys
-from mullion.operators.state_files import StateFiles, files_of
 from mullion.runtime.intake import OVER
 from mullion.slices.bounds import Sifted
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.storage.files import CommittedFiles
 from mullion.storage.marks import Mark
+from mullion.storage.state_files import StateFiles, files_of
 
 AFTER = "#after"
 """The column that tells after which offset of the source keys were said to be over."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mullion.operators.state_files import files_of
 from mullion.runtime.commit_course import CommitCourse
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.relation_state import RelationState
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
+from mullion.storage.state_files import files_of
 
 
 class RelationCommits(CommitCourse[RelationState]):

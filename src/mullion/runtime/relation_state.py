@@ -12,7 +12,6 @@ from mullion.instants import EVER_BEFORE
 from mullion.operators.answering import Answering
 from mullion.operators.materialized import KeptResult
 from mullion.operators.observing import orders_at_work
-from mullion.operators.state_files import StateFiles
 from mullion.options import DEFAULTS, Options
 from mullion.planner.join_order import Order
 from mullion.planner.relation_stats import Stats
@@ -25,6 +24,7 @@ from mullion.runtime.run_state import RunState
 from mullion.runtime.sink import Sink
 from mullion.storage.journal import Journal
 from mullion.storage.manifest import quoted
+from mullion.storage.state_files import StateFiles
 
 
 def run_name(streams: Sequence[str], tag: str = "") -> str:

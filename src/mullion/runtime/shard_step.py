@@ -34,7 +34,6 @@ from mullion.language.types import Type
 from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
 from mullion.operators.network import Events
-from mullion.operators.state_files import StateFiles, files_of
 from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
 from mullion.planner.relation_stats import Stats
@@ -43,6 +42,7 @@ from mullion.runtime.sink import ShardWriter
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, mapped
 from mullion.storage.marks import Mark
+from mullion.storage.state_files import StateFiles, files_of
 
 TIMES, NUMBERS = "#times", "#numbers"
 """Columns of files of events: their times, and their numbers in the stream."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
 REPAIR = "`mullion repair CHECKPOINT` goes back to the last commit that is whole, where the input can be read again"
-SWEPT = ("intake", "kept", "shelf", "shards")
+SWEPT = ("intake", "kept", "shelf", "shards", "closed")
 """Folders of files that only a commit gives a meaning. Other folders hold what is written ahead of it."""
 REMOVED = "removed"
 """The label of a file that says that others of its folder are there no more, since no batch needs them that goes on."""

@@ -1,4 +1,4 @@
-"""Where the state of operators lies between two steps, so that a restart finds it.
+"""Where tables of a run's state lie between two commits, so that a restart finds it.
 
     shelf/000000000007.0    the sub-windows that step 7 made, one Arrow stream after the other
 
@@ -9,14 +9,16 @@ commit names any of it. Tables are read back memory-mapped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from mullion.operators.base import Parts
 from mullion.storage.files import CommittedFiles, serialised
+
+Parts = Mapping[str, Sequence[pa.Table]]
+"""The state of one owner, such as an operator: named lists of tables."""
 
 
 class Location(NamedTuple):
@@ -28,7 +30,7 @@ class Location(NamedTuple):
 
 
 Manifest = dict[str, dict[str, list[Location]]]
-"""What a commit names: the tables of each part of each operator."""
+"""What a commit names: the tables of each part of each owner."""
 
 
 @dataclass

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mullion.operators.state_files import StateFiles, files_of
 from mullion.storage.files import CommittedFiles, label_of
+from mullion.storage.state_files import StateFiles, files_of
 
 
 def written(directory: Path) -> list[str | None]:
