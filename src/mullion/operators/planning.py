@@ -1,8 +1,8 @@
 """Which plan each relation runs by: chosen when it enters, with those that enter together, and kept from then on.
 
 A plan that is at work holds state, so what is learnt of the streams changes only the plans of relations that enter
-later. A commit names the plan of each relation; after a restart the same plan is found again among those
-that the rules lead to.
+later (`docs/decisions/0051-plans-of-relations-stay.md`). A commit names the plan of each relation; after a restart the
+same plan is found again among those that the rules lead to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mullion.errors import CheckpointError
 from mullion.options import Expiry, Options
 from mullion.planner.network_plans import network_plans
 from mullion.planner.operator_cost import CostModel
-from mullion.planner.optimiser import Chosen, all_plans, optimise_together
+from mullion.planner.optimiser import CheaperNow, Chosen, all_plans, optimise_together
 from mullion.planner.partitioning import relation_keys
 from mullion.planner.promising import chosen_way, complete, is_promising
 from mullion.planner.relation_stats import Stats
@@ -39,13 +39,20 @@ def entering_plans(
 def plans_at_work(
     relations: Sequence[Relation], at_work: Mapping[str, Node], stats: Stats, expiry: Expiry
 ) -> list[Chosen]:
-    """The plans by which relations run, with what else was considered."""
+    """The plans by which relations of one network run, with what else was considered, and what would be chosen now."""
     model = CostModel(stats, expiry)
+    made_now = optimise_together([relation.plan for relation in relations], stats, expiry)
+    roots = [at_work[relation.name] for relation in relations]
+    best = [root if root == complete(now.root) else now.root for root, now in zip(roots, made_now, strict=True)]
+    cost, instead_of = model.together(best), model.together(roots)
+    is_cheaper = cost < instead_of * (1 - 1e-9)
     plans = []
-    for relation, now in zip(relations, optimise_together([r.plan for r in relations], stats, expiry), strict=True):
-        root = at_work[relation.name]
-        other = Chosen(root, model.plan(root), (), ((now.root, now.cost),))
-        plans.append(now if root == now.root else other)
+    for root, own_best, now in zip(roots, best, made_now, strict=True):
+        if root == now.root:
+            plans.append(now)
+            continue
+        cheaper = CheaperNow(own_best, cost, instead_of, len(roots)) if is_cheaper and own_best != root else None
+        plans.append(Chosen(root, model.plan(root), (), (), cheaper))
     return plans
 
 

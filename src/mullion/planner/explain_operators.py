@@ -151,6 +151,15 @@ class ExplainedOperators(Explained):
         yield from branched("  ", rules)
         if relation.name in self.pasts:
             yield f"  {'backfill' if relation.backfill else 'its first window'}: {self.pasts[relation.name]}"
+        if (now := chosen.cheaper_now) is not None:
+            whose = (
+                "a plan made now"
+                if now.queries == 1
+                else f"plans made now of the {now.queries} queries that are computed together"
+            )
+            stays = "it stays, since it holds state; one that is created anew would be"
+            yield f"  {whose} would cost {now.cost:,.0f} instead of {now.instead_of:,.0f}; {stays}:"
+            yield from (f"    {line}" for line in self._tree(now.root, number=False))
         if chosen.rejected:
             root, cost = chosen.rejected[0]
             others = len(chosen.rejected) - 1
@@ -209,8 +218,15 @@ class ExplainedOperators(Explained):
             "statistics": self.plans.sources(chosen.root, self._together.stats),
             "queries": [query],
             "reasons": [*self._why, *rules],
+            "cheaper_now": self._cheaper_now(),
             "rejected": [{"cost": round(cost, 3), **self._node(root)} for root, cost in chosen.rejected],
         }
+
+    def _cheaper_now(self) -> dict[str, Any] | None:
+        if (now := self.chosen.cheaper_now) is None:
+            return None
+        costs = {"cost": round(now.cost, 3), "instead_of": round(now.instead_of, 3), "queries": now.queries}
+        return {**costs, **self._node(now.root)}
 
     def _node(self, node: Node, by: Node | None = None) -> dict[str, Any]:
         order = list(self._together.orders.get(node, ()))

@@ -29,6 +29,17 @@ class RuleUse:
 
 
 @dataclass(frozen=True)
+class CheaperNow:
+    """Another plan that would be chosen now, and what all queries that are computed together would cost by plans that
+    are made now, and cost by those at work."""
+
+    root: Node
+    cost: float
+    instead_of: float
+    queries: int
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The plan that was chosen, how it came about, and the dearer ones that were considered, the cheapest first."""
 
@@ -36,6 +47,8 @@ class Chosen:
     cost: float
     applied: tuple[RuleUse, ...]
     rejected: tuple[tuple[Node, float], ...]
+    cheaper_now: CheaperNow | None = None
+    """Of a plan at work, which stays since it holds state."""
 
 
 def optimise_together(
