@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from mullion.algebra.nodes import Node, ResultWindow, Scan, nodes, scans
+from mullion.algebra.nodes import Node, Scan, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.language.query import Window
 
@@ -125,7 +125,7 @@ def entering_at(relation: Relation, start: int | None, materialized: Set[Node] =
 
 def _lasts(node: Node) -> bool:
     """Whether it is a window that may hold what is as old as the stream."""
-    return isinstance(node, Scan | ResultWindow) and _stays(node.window)
+    return node.own_window is not None and _stays(node.own_window)
 
 
 def _stays(window: Window) -> bool:

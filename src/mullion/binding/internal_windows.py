@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Node, ResultWindow, Scan, nodes
+from mullion.algebra.nodes import AntiJoin, Difference, Distinct, Node, ResultWindow, nodes
 from mullion.errors import CheckError, Place
 from mullion.language.query import Derived, Exists, Query, Window, walk
 from mullion.language.sources import leaves
@@ -44,7 +44,7 @@ def _written(query: Query) -> Iterator[Place | None]:
 def _windows(node: Node) -> Iterator[Window]:
     """The windows that decide how long rows of the inputs stay: a window over results decides for its own."""
     for below in node.inputs:
-        if isinstance(below, Scan | ResultWindow):
-            yield below.window
+        if below.own_window is not None:
+            yield below.own_window
         if not isinstance(below, ResultWindow):
             yield from _windows(below)

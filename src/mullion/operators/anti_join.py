@@ -51,6 +51,7 @@ from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.key_presence import KeyPresence
 from mullion.operators.multiplicities import Crossings, Multiplicities
+from mullion.operators.observed import Observed
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
@@ -71,6 +72,7 @@ class AntiJoinOperator(Operator):
     """Rows of the left whose key no row of the right has. Ids: that of the left row, and the start of this stay."""
 
     def __init__(self, node: AntiJoin, inputs: Sequence[Operator], construction: Construction = DEFAULT) -> None:
+        self.node = node
         left, right = inputs
         self.schema, self.width = decoded_schema(left.schema), left.width + 1
         self._keys = _KeyCodes(node, right)
@@ -95,7 +97,6 @@ class AntiJoinOperator(Operator):
         lasting = not retractable and isinstance(self._right, KeyPresence)
         self._ending = [own if own and lasting and own.in_order_of(node.left_keys) else None for own in ending]
         """The sides of whose keys a stream tells that they are over."""
-        self._key_exprs = node.left_keys
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         left, right = inputs
@@ -181,7 +182,7 @@ class AntiJoinOperator(Operator):
     def purge(self, ended: Mapping[str, pa.Table]) -> None:
         for own in self._ending:
             if own is not None and own.stream in ended:
-                order = own.in_order_of(self._key_exprs)
+                order = own.in_order_of(self.node.left_keys)
                 assert order is not None
                 keys = ended[own.stream].select(order).rename_columns(self._keys.schema.names)
                 self._release(self._keys.codes(decoded(keys).cast(self._keys.schema)), self._before)
@@ -215,6 +216,10 @@ class AntiJoinOperator(Operator):
         if chosen != self.chosen:
             self.chosen = chosen
             self._left.use_keys(chosen == "hash")
+
+    def show(self, observed: Observed) -> None:
+        observed.see_ended(self.node.right, self.seen.ended.value)
+        observed.meetings.append((self.node, self.seen.free.value))
 
     def structures(self) -> dict[str, str]:
         left = "array or hash by key" if self._may_choose else self._left.kept_in

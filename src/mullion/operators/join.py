@@ -42,6 +42,7 @@ from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.observed import Observed
 from mullion.operators.punctuated import Punctuated, purge
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore, restore_stores, saved_stores
@@ -181,13 +182,17 @@ class JoinOperator(Operator):
             results = [_seen_by(views, rows) for rows in results]
         return results
 
-    def structures(self) -> dict[str, str]:
-        inputs = {f"{i}": store.kept_in + self._without(i) for i, store in enumerate(self.stores)}
-        return inputs if self.results is None else {**inputs, "results": self.results.kept_in}
+    def show(self, observed: Observed) -> None:
+        observed.see_keys(self.node, self.stores)
+        observed.see_passing(self.node, self.node.residual, self.passed.value)
+        observed.meetings.append((self.node, self.met.value))
 
-    def _without(self, i: int) -> str:
-        streams = sorted({own.stream for j, own in enumerate(self._ending) if j != i and own is not None})
-        return f", without keys that are over in {' and '.join(streams)}" if self._lets_go(i) else ""
+    def structures(self) -> dict[str, str]:
+        inputs = {f"{i}": store.kept_in for i, store in enumerate(self.stores)}
+        for i in filter(self._lets_go, range(len(self.stores))):
+            streams = sorted({own.stream for j, own in enumerate(self._ending) if j != i and own is not None})
+            inputs[f"{i}"] += f", without keys that are over in {' and '.join(streams)}"
+        return inputs if self.results is None else {**inputs, "results": self.results.kept_in}
 
     @property
     def rows_held(self) -> int:

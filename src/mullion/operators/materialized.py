@@ -270,16 +270,20 @@ def key_item(relation: Relation) -> int:
 
 def _compared(node: Node) -> tuple[Project, set[str]] | None:
     """The items of the result, and the columns below them that a join compares."""
+    project = _selected_from(node)
+    if not isinstance(project, Project):
+        return None
+    join = _selected_from(project.input)
+    if not isinstance(join, Join):
+        return None
+    return project, {f"{i}.{key.name}" for i, keys in enumerate(join.keys) for key in keys if isinstance(key, Column)}
+
+
+def _selected_from(node: Node) -> Node:
+    """The node of whose rows it keeps some, each as it is."""
     while isinstance(node, Filter | Distinct | AntiJoin):
-        node = node.left if isinstance(node, AntiJoin) else node.input
-    if not isinstance(node, Project):
-        return None
-    below = node.input
-    while isinstance(below, Filter | Distinct | AntiJoin):
-        below = below.left if isinstance(below, AntiJoin) else below.input
-    if not isinstance(below, Join):
-        return None
-    return node, {f"{i}.{key.name}" for i, keys in enumerate(below.keys) for key in keys if isinstance(key, Column)}
+        (node,) = node.origins
+    return node
 
 
 def _id_table(ids: Ids) -> pa.Table:

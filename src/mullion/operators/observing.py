@@ -16,25 +16,17 @@ not survive a restart. All other choices are tied to state: they are made when a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
-
-from mullion.algebra.nodes import AntiJoin, Filter, Join, Node
-from mullion.language.render import render
-from mullion.operators.anti_join import AntiJoinOperator
-from mullion.operators.base import Operator
+from mullion.algebra.nodes import Join, Node
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Events, Network
-from mullion.operators.offering import OfferingOperator
-from mullion.operators.promising_join import PromisingJoinOperator
-from mullion.operators.row_store import RowStore
-from mullion.operators.stateless import FilterOperator
+from mullion.operators.observed import Observed
 from mullion.planner.join_order import Order, choose_order
 from mullion.planner.operator_cost import CostModel
-from mullion.planner.relation_stats import Stats, predicate_name, streams_of
+from mullion.planner.relation_stats import Stats, streams_of
 
 REMEMBERED = 0.8
 """How much of the rate so far counts a step later."""
@@ -75,26 +67,13 @@ class Observing:
 
     def stats(self, network: Network) -> Stats:
         """All that the operators of a network show of their streams."""
-        working = [(node, at_work.operator) for node, at_work in network.working.items()]
-        distinct: dict[tuple[str, str], float] = {}
-        shares: dict[tuple[str, str], float | None] = {}
-        premature: dict[str, float | None] = {}
-        for node, operator in working:
-            if isinstance(node, Filter) and isinstance(operator, FilterOperator):
-                shares[predicate_name(node.input, node.predicate)] = operator.passed.value
-            elif isinstance(operator, JoinOperator):
-                join = operator.node
-                _see_keys(join, operator.stores, distinct)
-                if join.residual is not None:
-                    shares[predicate_name(join, join.residual)] = operator.passed.value
-            elif isinstance(operator, OfferingOperator):
-                _see_keys(operator.node.input, operator.stores, distinct)
-            elif isinstance(operator, PromisingJoinOperator) and operator.join.residual is not None:
-                shares[predicate_name(operator.join, operator.join.residual)] = operator.passed.value
-            elif isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
-                premature |= dict.fromkeys(streams_of(node.right), operator.seen.ended.value)
-        stats = Stats(dict(self.rates), distinct, _known(shares), _known(premature))
-        return replace(stats, overlap=_known(dict(_overlaps(working, CostModel(stats)))))
+        observed = Observed()
+        for working in network.working.values():
+            working.operator.show(observed)
+        stats = Stats(dict(self.rates), observed.distinct, _known(observed.shares), _known(observed.premature))
+        model = CostModel(stats)
+        overlap = {streams_of(*node.inputs): node.overlap(model, share) for node, share in observed.meetings}
+        return replace(stats, overlap=_known(overlap))
 
     def reorder(self, network: Network) -> None:
         """Let every join of more than two inputs probe them in the order that now seems best."""
@@ -119,35 +98,3 @@ def orders_at_work(network: Network) -> dict[Node, Order]:
 
 def _known(found: Mapping[K, float | None]) -> dict[K, float]:
     return {name: share for name, share in found.items() if share is not None}
-
-
-def _see_keys(node: Join, stores: Sequence[RowStore], distinct: dict[tuple[str, str], float]) -> None:
-    """How many different keys the windows hold that stand on streams."""
-    for part, keys, store in zip(node.parts, node.keys, stores, strict=True):
-        origin = part.traced(keys[0]) if len(keys) == 1 else None
-        if origin is not None and store.rows_held:
-            name = origin[0].stream, render(origin[1])
-            distinct[name] = max(distinct.get(name, 0.0), different(store))
-
-
-def _overlaps(
-    working: Iterable[tuple[Node, Operator]], model: CostModel
-) -> Iterator[tuple[frozenset[str], float | None]]:
-    """How often rows of streams met, compared to what the model says of evenly spread values."""
-    for node, operator in working:
-        if isinstance(node, AntiJoin) and isinstance(operator, AntiJoinOperator):
-            yield streams_of(node.left, node.right), node.overlap(model, operator.seen.free.value)
-        if isinstance(operator, JoinOperator):
-            join = operator.node
-            yield streams_of(*join.parts), join.overlap(model, operator.met.value)
-        if isinstance(operator, OfferingOperator):
-            join = operator.node.input
-            yield streams_of(*join.parts), join.overlap(model, operator.met.value)
-
-
-def different(store: RowStore) -> float:
-    """Different keys of a store, judged by its largest sub-window, whose keys are in order."""
-    codes = max((window.keys.codes for window in store.windows), key=len)
-    share = store.rows_held / len(codes)
-    seen = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
-    return seen * share if seen == len(codes) else float(seen)

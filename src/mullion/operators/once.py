@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.algebra.column_names import conjuncts
-from mullion.algebra.nodes import Aggregated, Filter, Node, Project, Scan, TableLookup, nodes, scans
+from mullion.algebra.nodes import Aggregated, Filter, Node, Scan, TableLookup, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE
@@ -63,10 +63,9 @@ def _before(stop: int, events: Events) -> Events:
 
 def _begin_total(network: Network, root: Node, instant: int) -> None:
     """A total has a row at the instant of the question, also where no window has held an event by then."""
-    while isinstance(root, Filter | Project):
-        root = root.input
-    if isinstance(root, Aggregated) and not root.keys:
-        operator = network.working[root].operator
+    total = root.selected_from
+    if isinstance(total, Aggregated) and not total.keys:
+        operator = network.working[total].operator
         assert isinstance(operator, AggregatedOperator)
         nothing = pa.table({"x": pa.nulls(1)})
         operator.widen(TimedRows(nothing, np.zeros((1, 1), np.int64), np.array([instant - 1]), np.array([instant])))

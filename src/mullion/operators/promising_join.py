@@ -45,6 +45,7 @@ from mullion.operators.join_probe import Partial, choose, extended
 from mullion.operators.kernels.chosen_pairs import Wanted, codes_of
 from mullion.operators.kernels.join import PORTION, Pairs
 from mullion.operators.missing import Missing
+from mullion.operators.observed import Observed
 from mullion.operators.offering import OfferingOperator
 from mullion.operators.promise_budget import StepBudget
 from mullion.operators.promise_memory import PromiseMemory, key_stores
@@ -264,6 +265,9 @@ class PromisingJoinOperator(Operator):
         self._step = None
         self.tally.bytes = self.memory.size(self.promises.agenda)
 
+    def show(self, observed: Observed) -> None:
+        observed.see_passing(self.join, self.join.residual, self.passed.value)
+
     # State
 
     @property
@@ -285,10 +289,10 @@ class PromisingJoinOperator(Operator):
     def parts(self) -> Parts:
         before, halvings = [self.promises.before] * 2, [self.memory.halvings] * 2
         at = pa.table({"#since": self.since, "#before": before, "#halvings": halvings})
-        return {**saved_stores(self._gone()), **self.promises.parts(), **self.memory.parts(), "at": [at]}
+        return {**saved_stores(_gone(self.memory)), **self.promises.parts(), **self.memory.parts(), "at": [at]}
 
     def restore(self, parts: Parts) -> None:
-        restore_stores(self._gone(), parts)
+        restore_stores(_gone(self.memory), parts)
         for table in parts.get("at", ()):
             first, second = table["#since"].to_pylist()
             self.since = first, second
@@ -298,8 +302,9 @@ class PromisingJoinOperator(Operator):
         for store in self.memory.gone:
             store.expire(self.promises.before)  # so that it merges, and takes memory, as without a restart
 
-    def _gone(self) -> dict[str, RowStore]:
-        return {f"gone{i}": store for i, store in enumerate(self.memory.gone)}
+
+def _gone(memory: PromiseMemory) -> dict[str, RowStore]:
+    return {f"gone{i}": store for i, store in enumerate(memory.gone)}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mullion.algebra.nodes import Filter, Node, Project, Scan
+from mullion.algebra.nodes import Node, Scan
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.hashes import Keys
 from mullion.instants import EVER_BEFORE
@@ -38,9 +38,7 @@ class Punctuated:
     @staticmethod
     def of(node: Node, keys: Sequence[Expr]) -> Punctuated | None:
         """Of keys over the columns of a node, if the stream's punctuated columns are among them."""
-        below = node
-        while isinstance(below, Filter | Project):
-            below = below.input
+        below = node.selected_from
         if not isinstance(below, Scan) or below.punctuation is None:
             return None
         if below.window.rows is not None or below.window.attribute is not None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, Promising, ResultWindow, Scan, has_total, nodes
+from mullion.algebra.nodes import Node, Promising, has_total, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Mask, Times
@@ -283,10 +283,8 @@ class Result:
 
 def _rows_end(node: Node) -> bool:
     """Whether every row that a window brings ends some time, whatever comes."""
-    if not isinstance(node, Scan | ResultWindow):
-        return True
-    window = node.window
-    return not (window.is_endless or window.internal or window.rows is not None)
+    window = node.own_window
+    return window is None or not (window.is_endless or window.internal or window.rows is not None)
 
 
 def _visibility(timed: TimedRows, clock: Clock) -> Visibility:

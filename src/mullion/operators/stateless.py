@@ -13,6 +13,7 @@ from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, is_true, schema_of
+from mullion.operators.observed import Observed
 from mullion.operators.registry import implements
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -41,6 +42,9 @@ class FilterOperator(Operator):
             passing = passing if holds.all() else passing.take(holds)
             self.passed.see(len(fresh), len(passing))
         return Delta(passing, inputs[0].retracted, now, inputs[0].released)
+
+    def show(self, observed: Observed) -> None:
+        observed.see_passing(self.node.input, self.node.predicate, self.passed.value)
 
 
 @implements(Project)

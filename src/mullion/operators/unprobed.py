@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from mullion.algebra.column_names import names_in
-from mullion.algebra.nodes import Filter, Join, Node, Project, Scan, nodes
+from mullion.algebra.nodes import Join, Node, Scan, nodes
 from mullion.algebra.streams import WEIGHT
 from mullion.expressions.arrays import Index
 from mullion.language.query import Column
@@ -43,9 +43,8 @@ def _weights_asked(join: Join) -> set[str]:
 
 def _comes_in_time(node: Node) -> bool:
     """Whether its rows come when their events do."""
-    while isinstance(node, Filter | Project):
-        node = node.input
-    return isinstance(node, Scan) and node.window.rows is None and node.window.attribute is None
+    scan = node.selected_from
+    return isinstance(scan, Scan) and scan.window.rows is None and scan.window.attribute is None
 
 
 def parted(fresh: KeyedSubWindow, weight: str) -> tuple[KeyedSubWindow | None, KeyedSubWindow | None]:

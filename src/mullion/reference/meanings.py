@@ -139,7 +139,7 @@ def table_lookup(world: World, node: TableLookup) -> list[Row]:
 def aggregated(world: World, node: Aggregated) -> list[Row]:
     rows, stay = world.rows(node.input), all(scan.window.internal for scan in scans(node))
     whole = world.rows(node.input.inputs[0]) if node.input.is_part else rows
-    windows = [below for below in nodes(node) if isinstance(below, Scan | ResultWindow)]
+    windows = [below for below in nodes(node) if below.own_window is not None]
     in_windows = [row for window in windows for row in world.rows(window)]
     if not in_windows:
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mullion.algebra.nodes import ResultWindow, Scan, nodes
+from mullion.algebra.nodes import ResultWindow, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.reference import bounded, meanings, promising  # noqa: F401
@@ -34,9 +34,7 @@ def answer_relation(
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
     relation = _windowed(relation)
     world = World(relation, streams, events, tables or {}, versions or {}, event_time)
-    windows = [
-        row for node in nodes(relation.root) if isinstance(node, Scan | ResultWindow) for row in world.rows(node)
-    ]
+    windows = [row for node in nodes(relation.root) if node.own_window is not None for row in world.rows(node)]
     return answer_of(relation, world.rows(relation.root), windows, world.newest)
 
 

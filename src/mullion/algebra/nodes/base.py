@@ -78,6 +78,11 @@ class Node(Value, Leaving):
         """The inputs whose rows are in its rows, without those that only keep rows away."""
         return self.inputs
 
+    @property
+    def selected_from(self) -> Node:
+        """The node whose rows it selects, or columns of these: below Filters and Projects, or itself."""
+        return self
+
     def needs(self, needed: Collection[str]) -> list[set[str]]:
         """The columns that it reads of each input of its operator in order to deliver some of its own."""
         return [set(below.types) for below in self.operator_inputs]

@@ -21,6 +21,10 @@ class Filter(RowByRow):
     predicate: Expr
 
     @property
+    def selected_from(self) -> Node:
+        return self.input.selected_from
+
+    @property
     def operator_inputs(self) -> tuple[Node, ...]:
         return self.input.operator_inputs if self.input.takes_filters else self.inputs
 

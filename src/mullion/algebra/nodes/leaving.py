@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from mullion.algebra.update_pattern import Pattern
+from mullion.language.query import Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,11 @@ class Leaving(ABC):
     def kept_as(self) -> Pattern:
         """The pattern by which an operator above keeps the node's rows: INTERNAL windows as if they were external."""
         return self.pattern
+
+    @property
+    def own_window(self) -> Window | None:
+        """The window that the node is, of a stream or of results; None of other kinds."""
+        return None
 
     @property
     def life(self) -> int | None:

@@ -59,6 +59,10 @@ class Project(RowByRow):
         return self.input.traced(self.through(expr))
 
     @property
+    def selected_from(self) -> Node:
+        return self.input.selected_from
+
+    @property
     def text(self) -> str:
         return f"project({self.input.text}, {', '.join(f'{name} = {render(expr)}' for name, expr, _ in self.items)})"
 

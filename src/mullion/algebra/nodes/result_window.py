@@ -25,6 +25,10 @@ class ResultWindow(OverOne):
     window: Window
 
     @property
+    def own_window(self) -> Window:
+        return self.window
+
+    @property
     def text(self) -> str:
         return f"rewindowed({self.input.text} {render_window(self.window, quoted=False)})"
 

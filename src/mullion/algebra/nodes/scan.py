@@ -52,6 +52,10 @@ class Scan(Node):
         return self, expr
 
     @property
+    def own_window(self) -> Window:
+        return self.window
+
+    @property
     def text(self) -> str:
         typed = ", ".join(f"{name} {type_}" for name, type_ in self.stream_columns)
         keys = f" by {list_text(self.partition)}" if self.partition else ""

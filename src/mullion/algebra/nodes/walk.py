@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mullion.algebra.nodes.aggregated import Aggregated
 from mullion.algebra.nodes.base import Node, nodes
-from mullion.algebra.nodes.filter import Filter
-from mullion.algebra.nodes.project import Project
 from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.nodes.table_lookup import TableLookup
@@ -13,9 +11,7 @@ from mullion.algebra.nodes.table_lookup import TableLookup
 
 def is_aggregates(root: Node) -> bool:
     """Whether the rows are those of aggregates, perhaps filtered: new ones replace the old."""
-    while isinstance(root, Filter | Project):
-        root = root.input
-    return isinstance(root, Aggregated)
+    return isinstance(root.selected_from, Aggregated)
 
 
 def has_total(root: Node) -> bool:
