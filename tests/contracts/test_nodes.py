@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from random import Random
 
 import pytest
@@ -17,12 +18,15 @@ from mullion.algebra.column_names import names_in
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.nodes import (
     KINDS,
+    PHYSICAL,
     Aggregated,
     Bounded,
     Difference,
     Distinct,
+    JoinSynopsis,
     JoinView,
     Node,
+    Offering,
     Project,
     Promising,
     ResultWindow,
@@ -46,7 +50,7 @@ from mullion.options import Expiry
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import NO_STATS
 from mullion.planner.shared_joins import share_joins
-from mullion.reference.registry import MEANINGS, is_strict
+from mullion.reference.registry import MEANINGS, as_inputs, is_strict
 from mullion.reference.relations import result_rows
 from networks import columns_of
 from relational_plans import join, scan, unless, where, window
@@ -57,6 +61,7 @@ BOUND = [bind_relation(parse_query(any_relation.bounded(style)), LIMITED, TABLES
 BOUND += [
     bind_relation(parse_query(any_relation.relation(Random(seed), seed % 3)), STREAMS, TABLES) for seed in range(120)
 ]
+BOUND += [bind_relation(parse_query(any_relation.bounded(style)), STREAMS, TABLES) for style in STYLES * 4]
 PLANS = [asked.plan for asked in BOUND]
 SHARED = list(share_joins(PLANS).plans.values())
 EXAMPLES: dict[type[Node], list[Node]] = {}
@@ -65,7 +70,11 @@ for example in dict.fromkeys(node for plan in (*PLANS, *SHARED) for node in node
 COMPUTED = Project(scan("r"), (("x", Call("negative", (Column("b"),)), INT),))
 EXAMPLES[Project].insert(0, COMPUTED)
 
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+for example in dict.fromkeys(below for node in list(chain(*EXAMPLES.values())) for below in node.operator_inputs):
+    if type(example) in PHYSICAL.values():
+        EXAMPLES.setdefault(type(example), []).append(example)
+
+every_kind = pytest.mark.parametrize("kind", (KINDS | PHYSICAL).values(), ids=KINDS | PHYSICAL)
 every_strategy = pytest.mark.parametrize("strategy", list(Expiry))
 
 
@@ -118,7 +127,8 @@ def test_texts_tell_different_nodes_apart(kind: type[Node]) -> None:
 def test_rows_leave_in_a_known_way(kind: type[Node]) -> None:
     for node in examples(kind):
         assert isinstance(node.pattern, Pattern) and isinstance(node.kept_as, Pattern)
-        assert (node.pattern is Pattern.STRICT) == is_strict(node)
+        strict = as_inputs if kind in PHYSICAL.values() else is_strict
+        assert (node.pattern is Pattern.STRICT) == strict(node)
         assert not node.is_internal or node.pattern is Pattern.MONOTONIC
         assert node.life is None or node.pattern is Pattern.WEAKEST
         assert {where for where, _ in node.windows()} <= set(nodes(node))
@@ -171,7 +181,7 @@ def test_events_are_split_everywhere_or_nowhere(kind: type[Node]) -> None:
 
 @every_kind
 def test_there_is_an_operator_and_a_meaning(kind: type[Node]) -> None:
-    assert kind in IMPLEMENTATIONS and kind in MEANINGS
+    assert kind in IMPLEMENTATIONS and (kind in MEANINGS) == (kind in KINDS.values())
 
 
 @pytest.mark.slow
@@ -211,7 +221,7 @@ def test_meanings_have_the_columns_of_their_nodes() -> None:
 
 
 def by_hand() -> Iterator[Node]:
-    """One of every kind."""
+    """One of every kind, and of every physical node."""
     r, s = scan("r"), scan("s")
     names = Lookup("names", ((Column("a"), Column("id")),), None, (("id", INT),))
     yield from (r, where(r, "b > 1"), Project(r, (("x", Column("b"), INT),)), join(r, s), unless(r, s), Distinct(r))
@@ -220,9 +230,12 @@ def by_hand() -> Iterator[Node]:
     yield Promising(join(r, s), "desc", (Column(ESTIMATE), Column("b")), Budget(rows=9), 0.5, ((7,), (8,)))
     yield Bounded(join(r, s), (3, None), (True, False), aggregated=True)
     yield Promising(where(r, "b > 1"), "asc", (Column(ESTIMATE),), Budget(), 0.5, ((7,),), 99, Column("a"))
+    yield from (Offering(join(r, s)), JoinSynopsis(join(r, s), ((Column("0.a"), INT),), (0, 1_000_000)))
 
 
 NAMES = {
+    "joinsynopsis-689b036148240c981ef5",
+    "offering-34bca7487033a3e8ed9d",
     "scan-908da3d4d0bfed83c205",
     "filter-9e72379906c0b02ba047",
     "project-344eb2da24ab94abe5c6",
@@ -244,5 +257,5 @@ NAMES = {
 
 def test_checkpoints_know_nodes_by_their_names() -> None:
     found = {node.name for node in by_hand()}
-    assert {type(node) for node in by_hand()} == set(KINDS.values())
+    assert {type(node) for node in by_hand()} == {*KINDS.values(), *PHYSICAL.values()}
     assert found == NAMES

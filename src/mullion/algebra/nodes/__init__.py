@@ -17,6 +17,7 @@ Columns: a Scan has those of its stream; a Join those of its inputs, in order, w
 those of their (first) input.
 
 A kind of node is a class in a file of its own, which owns all that is known of the kind; `registry.KINDS` has them all.
+`registry.PHYSICAL` has the kinds that no plan has and operators stand on.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from mullion.algebra.nodes.difference import Difference
 from mullion.algebra.nodes.distinct import Distinct
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.join import Join
+from mullion.algebra.nodes.join_synopsis import JoinSynopsis
 from mullion.algebra.nodes.join_view import JoinView
+from mullion.algebra.nodes.offering import Offering
 from mullion.algebra.nodes.project import Project
 from mullion.algebra.nodes.promising import Promising
-from mullion.algebra.nodes.registry import KINDS
+from mullion.algebra.nodes.registry import KINDS, PHYSICAL
 from mullion.algebra.nodes.result_window import ResultWindow
 from mullion.algebra.nodes.scan import Scan
 from mullion.algebra.nodes.table_lookup import TableLookup
@@ -41,6 +44,7 @@ from mullion.algebra.nodes.walk import comes_at_instants, has_total, is_aggregat
 
 __all__ = [
     "KINDS",
+    "PHYSICAL",
     "Aggregated",
     "AntiJoin",
     "Bounded",
@@ -49,8 +53,10 @@ __all__ = [
     "Distinct",
     "Filter",
     "Join",
+    "JoinSynopsis",
     "JoinView",
     "Node",
+    "Offering",
     "Project",
     "Promising",
     "ResultWindow",

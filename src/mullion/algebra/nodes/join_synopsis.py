@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import Estimates, OperatorCost
 from mullion.algebra.nodes.base import SameLives
 from mullion.algebra.nodes.join_view import HIDDEN_START
+from mullion.algebra.nodes.registry import physical
 from mullion.algebra.texts import list_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
@@ -35,7 +35,7 @@ class Grid(NamedTuple):
     phase: int
 
 
-@dataclass(frozen=True, eq=False)
+@physical
 class JoinSynopsis(SameLives):
     """Results of a join in cells by when they expire, for each group. It tells none: aggregates probe it.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import ClassVar
 
 from mullion.algebra.costs import Estimates, OperatorCost
 from mullion.algebra.nodes.base import Node, SameLives
 from mullion.algebra.nodes.join import Join
+from mullion.algebra.nodes.registry import physical
 from mullion.algebra.update_pattern import Pattern
 
 
-@dataclass(frozen=True, eq=False)
+@physical
 class Offering(SameLives):
     """The pairs that a join without its residual could make. It tells none: `Promising` joins choose among them.
 
