@@ -24,7 +24,7 @@ from benchmarks.pattern_queries import QUERIES, Query
 from benchmarks.report import Bar, Grid
 from benchmarks.views import View, view_for
 from mullion.errors import MullionError
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 
 PRIME = 1_000_003
 NT, DIRECT, UPA = "nt", "scan", "upa"
@@ -133,16 +133,16 @@ class Course:
         self.network.set_roots([self.root])
         self.times = [link["ts"].cast(pa.int64()).to_numpy() for link in self.links[: self.query.links]]
 
-    def upto(self, now: int) -> dict[str, Events]:
+    def upto(self, now: int) -> dict[str, StepEvents]:
         """The events of all links until then."""
         events = {}
         for number, times in enumerate(self.times):
             first, last = np.searchsorted(times, (self.now, now))
-            events[f"link{number}"] = Events(self.links[number].slice(first, last - first), times[first:last])
+            events[f"link{number}"] = StepEvents(self.links[number].slice(first, last - first), times[first:last])
         self.now = now
         return events
 
-    def step(self, events: Mapping[str, Events], now: int) -> None:
+    def step(self, events: Mapping[str, StepEvents], now: int) -> None:
         delta = self.network.advance(events, now)[self.root]
         if self.view is None:
             self.view = view_for(self.root.pattern, self.strategy, self.window * UNIT, delta)

@@ -23,7 +23,7 @@ from mullion.language.query import Budget, Cast, Column, Expr, Literal, Window
 from mullion.language.types import BIGINT, DOUBLE, INT, TIMESTAMP
 from mullion.operators.base import Operator
 from mullion.operators.join import JoinOperator
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.promise_memory import window_size
 from mullion.operators.promising_join import PromisingJoinOperator
 
@@ -67,12 +67,12 @@ class Arrived:
     times: Numbers
     items: Numbers
 
-    def between(self, low: int, high: int) -> Events:
+    def between(self, low: int, high: int) -> StepEvents:
         first, last = np.searchsorted(self.times, (low, high))
         own = slice(int(first), int(last))
         columns = {"item": pa.array(self.items[own].astype(np.int32)), "ts": pa.array(self.times[own])}
         table = pa.table(columns)
-        return Events(table.set_column(1, "ts", table["ts"].cast(pa.timestamp("us", "UTC"))), self.times[own])
+        return StepEvents(table.set_column(1, "ts", table["ts"].cast(pa.timestamp("us", "UTC"))), self.times[own])
 
 
 def zipf() -> npt.NDArray[np.float64]:
@@ -169,7 +169,7 @@ def _kept_bytes(operator: Operator) -> int:
     return sum(window_size(window) for store in stores for window in store.windows)
 
 
-def _steps(arrived: dict[str, Arrived], load: Load) -> Iterator[tuple[int, dict[str, Events]]]:
+def _steps(arrived: dict[str, Arrived], load: Load) -> Iterator[tuple[int, dict[str, StepEvents]]]:
     for number in range(load.steps):
         low, high = number * load.step * SECOND, (number + 1) * load.step * SECOND
         yield high, {name: own.between(low, high) for name, own in arrived.items()}

@@ -14,7 +14,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import arrow_type
 from mullion.kernels.lookup import prepare
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.reference.relations import result_rows
 
@@ -32,10 +32,10 @@ class Patient(Heard):
         super().hear(type(told)(told.fresh, gone, told.now))
 
 
-def columns_of(streams: Mapping[str, Columns], events: Streams, name: str, low: int, high: int) -> Events:
+def columns_of(streams: Mapping[str, Columns], events: Streams, name: str, low: int, high: int) -> StepEvents:
     own = [row for row in events.get(name, ()) if low <= row["ts"] < high]
     rows = pa.table({column: pa.array([row[column] for row in own], arrow_type(t)) for column, t in streams[name]})
-    return Events(rows, np.array([row["ts"] for row in own], np.int64))
+    return StepEvents(rows, np.array([row["ts"] for row in own], np.int64))
 
 
 def lives_of(

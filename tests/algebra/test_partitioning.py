@@ -22,7 +22,7 @@ from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.operators.answering import Answering
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.planner.partitioning import describe_keys, relation_keys, shard_keys
 from mullion.reference.aggregates import canonical
 from mullion.runtime.shard_step import fallen_to, grouped
@@ -135,12 +135,12 @@ def pool() -> list[Relation]:
     return [r for r in meets if relation_keys(r) is not None]
 
 
-def events_of(dice: Random, name: str, number: int = 14) -> Events:
+def events_of(dice: Random, name: str, number: int = 14) -> StepEvents:
     times = sorted(dice.randrange(26) for _ in range(number))
     columns = STREAMS[name].columns
     values = [times, [dice.choice(KEYS) for _ in times], [dice.choice(VALUES) for _ in times]]
     rows = {c: Vector.of(t, own).to_arrow() for (c, t), own in zip(columns, values, strict=True)}
-    return Events(pa.table(rows), np.array(times), np.arange(number))
+    return StepEvents(pa.table(rows), np.array(times), np.arange(number))
 
 
 def table_of(name: str) -> pa.Table:
@@ -148,7 +148,7 @@ def table_of(name: str) -> pa.Table:
     return pa.table({c: Vector.of(t, rows[c]).to_arrow() for c, t in TABLES[name].columns})
 
 
-def answers(one: Relation, events: dict[str, Events], nows: list[int], newest: int) -> Counter[Any]:
+def answers(one: Relation, events: dict[str, StepEvents], nows: list[int], newest: int) -> Counter[Any]:
     answering, table, found = Answering(), table_of("named"), Counter[Any]()
     answering.set_relations([one], {one.name: one.plan})
     since = EVER_BEFORE
@@ -162,9 +162,9 @@ def answers(one: Relation, events: dict[str, Events], nows: list[int], newest: i
     return found
 
 
-def chosen(events: Events, index: Any) -> Events:
+def chosen(events: StepEvents, index: Any) -> StepEvents:
     assert events.numbers is not None
-    return Events(events.rows.take(pa.array(index)), events.times[index], events.numbers[index])
+    return StepEvents(events.rows.take(pa.array(index)), events.times[index], events.numbers[index])
 
 
 def same(value: Any) -> Any:

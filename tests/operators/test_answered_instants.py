@@ -17,7 +17,7 @@ from by_operators import bind_relation
 from mullion import reference
 from mullion.expressions.vector import Vector
 from mullion.language.parse import parse_query
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.operators.once import answer_now
 from mullion.reference import answer
 from operators.test_relations_differential import Manner, as_rows, assert_as_the_reference, manners, run
@@ -128,6 +128,6 @@ def test_a_question_asked_once_is_answered_where_no_window_holds_an_event() -> N
     for at, (name, value) in enumerate((("a", "v"), ("b", "w"))):
         happened = [rows(5 + at, value)]
         columns = {c: Vector.of(t, [one[c] for one in happened]).to_arrow() for c, t in STREAMS[name].columns}
-        events[name] = Events(pa.table(columns), np.array([5 + at]))
+        events[name] = StepEvents(pa.table(columns), np.array([5 + at]))
     for now, pairs in ((6, 1), (60, 0)):
         assert answer_now(relation, events, now, lambda name: pa.table({})).column("n").to_pylist() == [pairs]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mullion.algebra.nodes import Node
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.options import Expiry
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, optimise
 
@@ -15,12 +15,12 @@ MINUTE = 60_000_000
 LAST = 13
 
 
-def arrivals(random: np.random.Generator, minute: int, count: int) -> Events:
+def arrivals(random: np.random.Generator, minute: int, count: int) -> StepEvents:
     times = np.sort(random.integers(minute * MINUTE, (minute + 1) * MINUTE, count))
     values = {
         name: pa.array(random.integers(*span, count), pa.int32()) for name, span in {"a": (0, 6), "b": (5, 20)}.items()
     }
-    return Events(pa.table({**values, "ts": pa.array(times).cast(pa.timestamp("us", "UTC"))}), times)
+    return StepEvents(pa.table({**values, "ts": pa.array(times).cast(pa.timestamp("us", "UTC"))}), times)
 
 
 def lives(plan: Node, strategy: str, seed: int) -> list[str]:

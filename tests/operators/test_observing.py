@@ -14,7 +14,7 @@ import pytest
 from mullion.algebra.nodes import Join
 from mullion.language.render import render
 from mullion.operators.join import JoinOperator
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.observing import EVERY, Observing, orders_at_work
 from mullion.planner.join_order import choose_order
 from mullion.planner.operator_cost import CostModel
@@ -25,12 +25,12 @@ SECOND = 1_000_000
 PLAN = join(where(scan("S1"), "b >= 0"), scan("S2"), scan("S3"))
 
 
-def events(rate: int, keys: int, step: int) -> Events:
+def events(rate: int, keys: int, step: int) -> StepEvents:
     """A second of a stream, `rate` events evenly over it, with keys in turn."""
     numbers = np.arange(rate) + rate * step
     times = step * SECOND + np.arange(rate) * (SECOND // rate)
     rows = pa.table({"a": (numbers % keys).astype(np.int32), "b": np.zeros(rate, np.int32), "ts": times})
-    return Events(rows.set_column(2, "ts", rows["ts"].cast(pa.timestamp("us", "UTC"))), times)
+    return StepEvents(rows.set_column(2, "ts", rows["ts"].cast(pa.timestamp("us", "UTC"))), times)
 
 
 def run(network: Network, observing: Observing, streams: dict[str, tuple[int, int]], first: int, steps: int) -> int:
@@ -87,7 +87,7 @@ def test_results_do_not_depend_on_orders() -> None:
     assert found[0] > 0 and len(set(found)) == 1
 
 
-def told(network: Network, batch: dict[str, Events], now: int) -> Counter[tuple[object, ...]]:
+def told(network: Network, batch: dict[str, StepEvents], now: int) -> Counter[tuple[object, ...]]:
     """What a step brings and ends, row by row."""
     found: Counter[tuple[object, ...]] = Counter()
     for root, delta in network.advance(batch, now).items():
@@ -101,7 +101,7 @@ def told(network: Network, batch: dict[str, Events], now: int) -> Counter[tuple[
     return found
 
 
-def at_random(dice: Random, step: int) -> dict[str, Events]:
+def at_random(dice: Random, step: int) -> dict[str, StepEvents]:
     """A step of three streams whose rates, keys and values change from step to step."""
     batch = {}
     for name in ("S1", "S2", "S3"):
@@ -109,7 +109,7 @@ def at_random(dice: Random, step: int) -> dict[str, Events]:
         times = np.sort(np.array([step * SECOND + dice.randrange(SECOND) for _ in range(count)], np.int64))
         own = {"a": [dice.randrange(keys) for _ in times], "b": [dice.randrange(3) for _ in times]}
         rows = pa.table({n: pa.array(values, pa.int32()) for n, values in own.items()})
-        batch[name] = Events(rows.append_column("ts", pa.array(times).cast(pa.timestamp("us", "UTC"))), times)
+        batch[name] = StepEvents(rows.append_column("ts", pa.array(times).cast(pa.timestamp("us", "UTC"))), times)
     return batch
 
 
@@ -148,7 +148,7 @@ def test_how_often_streams_meet_is_seen(keys: int, overlap: float) -> None:
     for step in range(6):
         other = events(20, 10, step)
         moved = pa.compute.add(other.rows["a"], keys - 10).cast(pa.int32())
-        batch = {"S1": events(20, 10, step), "S2": Events(other.rows.set_column(0, "a", moved), other.times)}
+        batch = {"S1": events(20, 10, step), "S2": StepEvents(other.rows.set_column(0, "a", moved), other.times)}
         network.advance(batch, (step + 1) * SECOND)
         observing.see(batch)
     assert observing.stats(network).overlap[frozenset(("S1", "S2"))] == pytest.approx(overlap, abs=0.1)

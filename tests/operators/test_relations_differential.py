@@ -24,7 +24,7 @@ from mullion.instants import EVER_BEFORE, THE_END
 from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.operators.base import Parts
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.result import Result
 from mullion.planner.answer_schema import answer_schema
 from mullion.reference.aggregates import canonical
@@ -84,12 +84,12 @@ class _Machine:
         ]
         return self.result.answers(now, last=max(times, default=None), ended=now == THE_END)
 
-    def _events(self, name: str, before: int, now: int) -> Events:
+    def _events(self, name: str, before: int, now: int) -> StepEvents:
         stream = STREAMS[name]
         timed = [event for event in self.example.events[name] if event["ts"] is not None]
         known = [event for event in sorted(timed, key=lambda event: event["ts"]) if before <= event["ts"] < now]
         rows = pa.table({c: Vector.of(t, [event[c] for event in known]).to_arrow() for c, t in stream.columns})
-        return Events(rows, np.array([event["ts"] for event in known], np.int64))
+        return StepEvents(rows, np.array([event["ts"] for event in known], np.int64))
 
     def restarted(self) -> _Machine:
         machine = _Machine(self.relation, self.strategy, self.example)

@@ -25,7 +25,7 @@ from mullion import reference
 from mullion.expressions.vector import Vector
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.language.parse import parse_query
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.options import Options, Sharing
 from mullion.planner.partitioning import relation_keys
 from mullion.reference.aggregates import canonical
@@ -190,12 +190,12 @@ def answers_in_steps(example: Example, nows: Sequence[int], directory: Path) -> 
     return pa.concat_tables(found) if found else pa.table({})
 
 
-def events_of(example: Example, name: str, since: int, now: int) -> Events:
+def events_of(example: Example, name: str, since: int, now: int) -> StepEvents:
     timed = sorted((e for e in example.events[name] if e["ts"] is not None), key=lambda event: event["ts"])
     mine = [i for i, event in enumerate(timed) if since <= event["ts"] < now]
     columns = ANY_STREAMS[name].columns
     rows = pa.table({c: Vector.of(t, [timed[i][c] for i in mine]).to_arrow() for c, t in columns})
-    return Events(rows, np.array([timed[i]["ts"] for i in mine], np.int64), np.array(mine, np.int64))
+    return StepEvents(rows, np.array([timed[i]["ts"] for i in mine], np.int64), np.array(mine, np.int64))
 
 
 def can_be_split(example: Example) -> bool:
@@ -239,8 +239,8 @@ def test_a_hot_key(tmp_path: Path) -> None:
     times = np.arange(number)
     ones = pa.array(np.ones(number))
     events = {
-        "a": Events(pa.table({"ts": times, "k": keys.astype(np.int32), "v": ones}), times, times),
-        "b": Events(pa.table({"ts": times, "k": keys.astype(np.int32), "w": ones}), times, times),
+        "a": StepEvents(pa.table({"ts": times, "k": keys.astype(np.int32), "v": ones}), times, times),
+        "b": StepEvents(pa.table({"ts": times, "k": keys.astype(np.int32), "w": ones}), times, times),
     }
     (answers,), told = shards.step(events, EVER_BEFORE, THE_END, Mark(0, end=True), lambda name: ones, number - 1)
     rows_of_tasks = sorted(sum(done.answer_rows.values()) for done in tasks.done)

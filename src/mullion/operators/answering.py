@@ -20,7 +20,7 @@ from mullion.kernels.lookup import Prepared, prepare
 from mullion.operators.base import Parts
 from mullion.operators.bounded_join import evicted_of
 from mullion.operators.materialized import MaterializedResult
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.observing import Observing
 from mullion.operators.promising_network import promising_facts
 from mullion.operators.result import Result
@@ -104,7 +104,7 @@ class Answering:
         return operators + sum(result.rows_held for result in self.results.values())
 
     def step(
-        self, settled: Mapping[str, Events], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
+        self, settled: Mapping[str, StepEvents], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
     ) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is how far event
         time has come in any stream."""

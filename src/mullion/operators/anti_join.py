@@ -51,7 +51,7 @@ from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.key_presence import KeyPresence
 from mullion.operators.multiplicities import Crossings, Multiplicities
-from mullion.operators.observed import Observed
+from mullion.operators.observations import Observations
 from mullion.operators.positioned_rows import PositionedRows
 from mullion.operators.punctuated import Punctuated
 from mullion.operators.registry import implements
@@ -217,7 +217,7 @@ class AntiJoinOperator(Operator):
             self.chosen = chosen
             self._left.use_keys(chosen == "hash")
 
-    def show(self, observed: Observed) -> None:
+    def show(self, observed: Observations) -> None:
         observed.see_ended(self.node.right, self.seen.ended.value)
         observed.meetings.append((self.node, self.seen.free.value))
 

@@ -21,7 +21,7 @@ from mullion.storage.state_files import Parts as Parts
 
 if TYPE_CHECKING:
     from mullion.operators.closed_keys import ClosedKeys
-    from mullion.operators.observed import Observed
+    from mullion.operators.observations import Observations
 
 
 class TooManyRows(Exception):
@@ -60,7 +60,7 @@ class Operator(ABC):
     def end_step(self, now: int) -> None:  # noqa: B027
         """All operators have gone on to `now`: let go of what those above needed for that."""
 
-    def show(self, observed: Observed) -> None:  # noqa: B027
+    def show(self, observed: Observations) -> None:  # noqa: B027
         """What it has seen of the streams below it."""
 
     @property

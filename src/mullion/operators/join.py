@@ -42,7 +42,7 @@ from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Partial, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
-from mullion.operators.observed import Observed
+from mullion.operators.observations import Observations
 from mullion.operators.punctuated import Punctuated, purge
 from mullion.operators.registry import implements
 from mullion.operators.row_store import Cut, Hash, RowStore, restore_stores, saved_stores
@@ -182,7 +182,7 @@ class JoinOperator(Operator):
             results = [_seen_by(views, rows) for rows in results]
         return results
 
-    def show(self, observed: Observed) -> None:
+    def show(self, observed: Observations) -> None:
         observed.see_keys(self.node, self.stores)
         observed.see_passing(self.node, self.node.residual, self.passed.value)
         observed.meetings.append((self.node, self.met.value))

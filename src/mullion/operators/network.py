@@ -56,7 +56,7 @@ from mullion.questions_first import give_way
 
 
 @dataclass(frozen=True)
-class Events:
+class StepEvents:
     """Events of a stream, in the order of time and arrival. `numbers`: how many of the stream came before each, where
     the caller counts them."""
 
@@ -182,7 +182,7 @@ class Network:
 
     # Time goes on
 
-    def advance(self, events: Mapping[str, Events], now: int) -> dict[Node, Delta]:
+    def advance(self, events: Mapping[str, StepEvents], now: int) -> dict[Node, Delta]:
         """Go on to `now` with the events before it. Returns what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         first = (int(arrived[0].times[0]) for arrived in streams.values() if arrived is not None)
@@ -211,7 +211,7 @@ class Network:
         return {root: _narrowed(deltas[plan], list(plan.types)) for root, plan in self.plans.items()}
 
     def _close_keys(
-        self, streams: Mapping[str, tuple[Events, Ids] | None], events: Mapping[str, Events], now: int
+        self, streams: Mapping[str, tuple[StepEvents, Ids] | None], events: Mapping[str, StepEvents], now: int
     ) -> None:
         """The step has gone through everything: what it says of keys holds from now on."""
         ended = {}
@@ -270,7 +270,7 @@ class Network:
         windows = dict.fromkeys(self.plans[root].windows())
         return [with_length(self._fresh[window], length) for window, length in windows]
 
-    def _numbered(self, stream: str, events: Events | None) -> tuple[Events, Ids] | None:
+    def _numbered(self, stream: str, events: StepEvents | None) -> tuple[StepEvents, Ids] | None:
         if events is None or not len(events.times):
             return None
         before = self.counts.get(stream, 0)
@@ -336,7 +336,7 @@ def _no_keys(scan: Scan) -> ClosedKeys:
     return ClosedKeys(scan.punctuation, scan.types)
 
 
-def _arriving(node: Scan, names: Sequence[str], arrived: tuple[Events, Ids] | None, now: int) -> Delta:
+def _arriving(node: Scan, names: Sequence[str], arrived: tuple[StepEvents, Ids] | None, now: int) -> Delta:
     if arrived is None:
         return Delta(TimedRows.empty(schema_of((n, node.types[n]) for n in names), 1), Retractions.none(1), now)
     events, ids = arrived

@@ -22,8 +22,8 @@ from typing import TypeVar
 
 from mullion.algebra.nodes import Join, Node
 from mullion.operators.join import JoinOperator
-from mullion.operators.network import Events, Network
-from mullion.operators.observed import Observed
+from mullion.operators.network import Network, StepEvents
+from mullion.operators.observations import Observations
 from mullion.planner.join_order import Order, choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats, streams_of
@@ -50,7 +50,7 @@ class Observing:
         """Whether statistics are looked at in this step: it takes a pass over the keys of windows."""
         return (self.steps - 1) % EVERY == 0
 
-    def see(self, events: Mapping[str, Events]) -> None:
+    def see(self, events: Mapping[str, StepEvents]) -> None:
         """The events of a step: how many came since the last event of the step before."""
         self.steps += 1
         for stream, seen in events.items():
@@ -67,7 +67,7 @@ class Observing:
 
     def stats(self, network: Network) -> Stats:
         """All that the operators of a network show of their streams."""
-        observed = Observed()
+        observed = Observations()
         for working in network.working.values():
             working.operator.show(observed)
         stats = Stats(dict(self.rates), observed.distinct, _known(observed.shares), _known(observed.premature))

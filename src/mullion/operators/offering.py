@@ -27,7 +27,7 @@ from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.missing import Missing
-from mullion.operators.observed import Observed
+from mullion.operators.observations import Observations
 from mullion.operators.promise_offers import NUMBER, numbered
 from mullion.operators.registry import implements
 from mullion.operators.row_store import RowStore, restore_stores, saved_stores
@@ -98,7 +98,7 @@ class OfferingOperator(Operator):
         for store in self.stores:
             store.expire(now)
 
-    def show(self, observed: Observed) -> None:
+    def show(self, observed: Observations) -> None:
         observed.see_keys(self.node.input, self.stores)
         observed.meetings.append((self.node.input, self.met.value))
 

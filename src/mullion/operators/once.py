@@ -24,7 +24,7 @@ from mullion.language.query import Call, Column, Literal, Window
 from mullion.language.types import TIMESTAMP
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.materialized import KeptResult
-from mullion.operators.network import Events, Network
+from mullion.operators.network import Network, StepEvents
 from mullion.operators.promising_network import begin_at
 from mullion.operators.result import Result
 from mullion.operators.table_lookup import TableLookupOperator
@@ -34,7 +34,7 @@ from mullion.storage.lifetime_index import START
 
 
 def answer_now(
-    relation: Relation, events: Mapping[str, Events], now: int, table: Callable[[str], pa.Table]
+    relation: Relation, events: Mapping[str, StepEvents], now: int, table: Callable[[str], pa.Table]
 ) -> pa.Table:
     """The rows that are there at the time `now`. `events` are those of each stream up to it, in their order."""
     network = Network()
@@ -54,7 +54,7 @@ def answer_now(
     return rows if relation.slide is not None else _as_of(rows, relation.longest, now)
 
 
-def _before(stop: int, events: Events) -> Events:
+def _before(stop: int, events: StepEvents) -> StepEvents:
     """Those that came before an instant: a budget is not spent on others."""
     count = int(np.searchsorted(events.times, stop))
     numbers = None if events.numbers is None else events.numbers[:count]
@@ -136,7 +136,7 @@ def answer_from_kept(
         rows = result.read(key=key, value=value) if read is None else read[name]
         items = rows.select(result.relation.names).rename_columns(columns[: len(result.relation.names)])
         order = np.argsort(rows[START].to_numpy(), kind="stable")
-        events[_rows_of(name)] = Events(items.take(pa.array(order)), rows[START].to_numpy()[order])
+        events[_rows_of(name)] = StepEvents(items.take(pa.array(order)), rows[START].to_numpy()[order])
         sources.append(f"the materialised result of '{name}'{'' if key is None else ', found by its key'}")
     return answer_now(asked.relation, events, now - 1, no_table), " and ".join(sources), now - 1
 

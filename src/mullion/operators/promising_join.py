@@ -45,7 +45,7 @@ from mullion.operators.join_probe import Partial, choose, extended
 from mullion.operators.kernels.chosen_pairs import Wanted, codes_of
 from mullion.operators.kernels.join import PORTION, Pairs
 from mullion.operators.missing import Missing
-from mullion.operators.observed import Observed
+from mullion.operators.observations import Observations
 from mullion.operators.offering import OfferingOperator
 from mullion.operators.promise_budget import StepBudget
 from mullion.operators.promise_memory import PromiseMemory, key_stores
@@ -265,7 +265,7 @@ class PromisingJoinOperator(Operator):
         self._step = None
         self.tally.bytes = self.memory.size(self.promises.agenda)
 
-    def show(self, observed: Observed) -> None:
+    def show(self, observed: Observations) -> None:
         observed.see_passing(self.join, self.join.residual, self.passed.value)
 
     # State

@@ -13,7 +13,7 @@ from mullion.operators.bad_values import BadConditions, BadValues
 from mullion.operators.base import Operator
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, is_true, schema_of
-from mullion.operators.observed import Observed
+from mullion.operators.observations import Observations
 from mullion.operators.registry import implements
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -43,7 +43,7 @@ class FilterOperator(Operator):
             self.passed.see(len(fresh), len(passing))
         return Delta(passing, inputs[0].retracted, now, inputs[0].released)
 
-    def show(self, observed: Observed) -> None:
+    def show(self, observed: Observations) -> None:
         observed.see_passing(self.node.input, self.node.predicate, self.passed.value)
 
 

@@ -31,7 +31,7 @@ from mullion.errors import NotSupported
 from mullion.language.query import Named, Query, Window
 from mullion.language.sources import leaves
 from mullion.operators.materialized import KeptResult
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.operators.once import (
     FromKept,
     answer_from_kept,
@@ -50,7 +50,7 @@ from mullion.runtime.summary_answers import CountedValues, counts_events
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
 
-NO_EVENTS = Events(pa.table({}), np.zeros(0, np.int64))
+NO_EVENTS = StepEvents(pa.table({}), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.closed_keys import ClosedKeys
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.runtime.intake import OVER
 from mullion.runtime.past_read import PastRead
 from mullion.slices.bounds import Stretch
@@ -90,7 +90,7 @@ class Incoming:
         self.reached = watermark if watermark is not None else self.reached
         self.watermark = THE_END if ended else watermark
 
-    def settle(self, now: int) -> Events | None:
+    def settle(self, now: int) -> StepEvents | None:
         """The events before `now`, in their order, each with its number."""
         rows = self.order.settle(None if now == THE_END else now)
         if rows is None:
@@ -99,9 +99,9 @@ class Incoming:
         self.settled += len(times)
         if self.oldest is None:
             self.oldest = int(times[0])
-        return Events(rows, times, np.arange(first, self.settled))
+        return StepEvents(rows, times, np.arange(first, self.settled))
 
-    def with_ends(self, events: Events | None, keys: ClosedKeys, now: int) -> Events | None:
+    def with_ends(self, events: StepEvents | None, keys: ClosedKeys, now: int) -> StepEvents | None:
         """The events of a step, with the keys that are over once they are past. An event behind the end of its key that
         came before it counts (decision 39), so an end waits for all that has come and lies behind it."""
         if events is not None:
@@ -115,7 +115,7 @@ class Incoming:
         self.ended = [(time, ended) for time, ended in self.ended if time >= now and len(ended)]
         if events is None and over:
             nothing = np.zeros(0, np.int64)
-            events = Events(pa.table({TIME: nothing}), nothing, nothing)
+            events = StepEvents(pa.table({TIME: nothing}), nothing, nothing)
         return None if events is None else replace(events, ended=pa.concat_tables(over) if over else keys.none())
 
     def snapshot(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
 from mullion.operators.closed_keys import ClosedKeys
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.operators.planning import entering_plans, recorded_plan
 from mullion.planner.optimiser import Chosen
 from mullion.planner.partitioning import relation_keys
@@ -248,7 +248,7 @@ class RelationRun(RelationState):
         scans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Scan)]
         return {s.stream: ClosedKeys(s.punctuation, s.types) for s in scans if s.punctuation is not None}
 
-    def _with_all_columns(self, stream: str, events: Events) -> Events:
+    def _with_all_columns(self, stream: str, events: StepEvents) -> StepEvents:
         """Events that came before a relation did lack what only it needs, and it needs none of them."""
         lacking = sorted(self.columns_needed(stream) - set(events.rows.column_names))
         if not lacking:
@@ -260,7 +260,7 @@ class RelationRun(RelationState):
             rows = rows.append_column(name, pa.nulls(len(rows), arrow_type(types[name])))
         return replace(events, rows=rows)
 
-    def _answer(self, settled: Mapping[str, Events], now: int, mark: Mark) -> None:
+    def _answer(self, settled: Mapping[str, StepEvents], now: int, mark: Mark) -> None:
         """Write what became due, but for what shards have written by themselves."""
         written = Portions(self, mark)
 
@@ -278,7 +278,7 @@ class RelationRun(RelationState):
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             add_counts(self.counts.bad_by_query, bad)
 
-    def _shard_if_large(self, settled: Mapping[str, Events]) -> None:
+    def _shard_if_large(self, settled: Mapping[str, StepEvents]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""
         events = sum(len(of_stream.times) for of_stream in settled.values())
         if self.sharding is not None and events > self.sharding.above():

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Node, tables_of
 from mullion.algebra.relation import Relation
 from mullion.operators.answering import Answering, Tables
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.options import Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.counts import add_counts
@@ -90,7 +90,7 @@ class InShards:
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
-        self, settled: Mapping[str, Events], since: int, now: int, mark: Mark, table: Tables, newest: int | None
+        self, settled: Mapping[str, StepEvents], since: int, now: int, mark: Mark, table: Tables, newest: int | None
     ) -> tuple[list[Answers], dict[str, int]]:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many rows of each query
         there are of either."""
@@ -128,7 +128,7 @@ class InShards:
         bad, self._bad = self._bad, []
         return bad
 
-    def _handed(self, stream: str, events: Events, mark: Mark) -> Path:
+    def _handed(self, stream: str, events: StepEvents, mark: Mark) -> Path:
         label = f"{mark.text}-{quote(stream, safe='')}"
         return self.files.path(self.files.write("events", label, serialised(as_table(events))))
 

@@ -33,7 +33,7 @@ from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
 from mullion.operators.answering import Answering
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.network import Events
+from mullion.operators.network import StepEvents
 from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
 from mullion.planner.relation_stats import Stats
@@ -238,16 +238,16 @@ def fallen_to(shard: int, count: int, rows: pa.Table, keys: Keys, types: Mapping
     return np.flatnonzero(codes.view(np.uint64) % np.uint64(count) == shard)
 
 
-def as_table(events: Events) -> pa.Table:
+def as_table(events: StepEvents) -> pa.Table:
     """Events as a file holds them."""
     assert events.numbers is not None
     timed = events.rows.append_column(TIMES, pa.array(events.times))
     return timed.append_column(NUMBERS, pa.array(events.numbers))
 
 
-def _events(table: pa.Table) -> Events:
+def _events(table: pa.Table) -> StepEvents:
     rows = table.drop_columns([TIMES, NUMBERS])
-    return Events(rows, table.column(TIMES).to_numpy(), table.column(NUMBERS).to_numpy())
+    return StepEvents(rows, table.column(TIMES).to_numpy(), table.column(NUMBERS).to_numpy())
 
 
 # What this process has in memory

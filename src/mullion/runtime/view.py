@@ -19,7 +19,7 @@ from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.query import Axis, Window
-from mullion.operators.network import Events as Relational
+from mullion.operators.network import StepEvents
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
@@ -99,13 +99,13 @@ class View:
             self._in_order[column] = WaitingValues(self.waiting, column, self.stream.types[column])
         return self._in_order[column]
 
-    def kept_events(self, windows: Sequence[Window], now: int) -> Relational:
+    def kept_events(self, windows: Sequence[Window], now: int) -> StepEvents:
         """The events that a question over relations needs, of those that the stream keeps."""
         kept = self.kept
         if kept is None or not all(are_enough(window, kept.past, kept.rows, now) for window in windows):
             raise not_kept(self.stream, kept is None)
         rows = kept.read(None)
-        return Relational(rows, times_of(rows), np.arange(self.events - len(rows), self.events))
+        return StepEvents(rows, times_of(rows), np.arange(self.events - len(rows), self.events))
 
 
 def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError:

@@ -15,7 +15,7 @@ from mullion.planner.relation_stats import predicate_name, streams_of
 
 
 @dataclass
-class Observed:
+class Observations:
     """Shares are None where too little was seen."""
 
     distinct: dict[tuple[str, str], float] = field(default_factory=dict)
