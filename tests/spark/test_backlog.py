@@ -14,7 +14,7 @@ from mullion.engine import Engine
 from mullion.errors import SourceError
 from mullion.memory import GB, Memory
 from mullion.spark import backlog
-from mullion.spark.events import Events
+from mullion.spark.events import SparkEvents
 from mullion.spark.session import heap_bytes, settings
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def test_a_file_larger_than_a_batch_is_aggregated_in_parts(
     table = pa.table({"ts": pa.array(seconds, pa.timestamp("us", "UTC")), "k": pa.array(["x"] * len(times))})
     pq.write_table(table, tmp_path / "s" / "1.parquet")
     parts: list[int] = []
-    found = Events.parts
-    monkeypatch.setattr(Events, "parts", lambda self: (parts.append(len(found(self))), found(self))[1])
+    found = SparkEvents.parts
+    monkeypatch.setattr(SparkEvents, "parts", lambda self: (parts.append(len(found(self))), found(self))[1])
 
     def run(portion: int) -> Any:
         monkeypatch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: portion)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mullion import Engine
-from mullion.spark.events import Events
+from mullion.spark.events import SparkEvents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +35,13 @@ def write(folder: Path, number: int, *seconds: int) -> None:
 def selects(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
     """The number of the batch and the columns of each statement over the events of a batch."""
     found: list[tuple[int, list[str]]] = []
-    select = Events.select
+    select = SparkEvents.select
 
-    def noted(self: Events, columns: Sequence[str], **around: Any) -> Any:
+    def noted(self: SparkEvents, columns: Sequence[str], **around: Any) -> Any:
         found.append((self.number, list(columns)))
         return select(self, columns, **around)
 
-    monkeypatch.setattr(Events, "select", noted)
+    monkeypatch.setattr(SparkEvents, "select", noted)
     return found
 
 

@@ -32,7 +32,7 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
-from mullion.spark.events import TIME, Events, malformed_records, selection, send
+from mullion.spark.events import TIME, SparkEvents, malformed_records, selection, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import (
@@ -79,7 +79,7 @@ class SparkBatch:
     """A batch of a stream. Nothing is looked at before something is asked."""
 
     def __init__(
-        self, number: int, open_: Callable[[], tuple[Events, list[str] | None]], look: LastLook | None = None
+        self, number: int, open_: Callable[[], tuple[SparkEvents, list[str] | None]], look: LastLook | None = None
     ) -> None:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
         self._number, self._open, self._look = number, open_, look
@@ -91,15 +91,15 @@ class SparkBatch:
         return self._number
 
     @cached_property
-    def _opened(self) -> tuple[Events, list[str] | None]:
+    def _opened(self) -> tuple[SparkEvents, list[str] | None]:
         return self._open()
 
     @property
-    def _events(self) -> Events:
+    def _events(self) -> SparkEvents:
         return self._opened[0]
 
     def thinned(self, thinning: Thinning) -> SparkBatch:
-        def opened() -> tuple[Events, list[str] | None]:
+        def opened() -> tuple[SparkEvents, list[str] | None]:
             return replace(self._events, thinning=thinning), self._opened[1]
 
         return SparkBatch(self._number, opened, self._look)
@@ -181,10 +181,10 @@ class SparkBatch:
     def malformed(self) -> pa.Table:
         return malformed_records(self._events)
 
-    def _for(self, groupings: Sequence[Grouping], tables: Tables) -> Events:
+    def _for(self, groupings: Sequence[Grouping], tables: Tables) -> SparkEvents:
         return replace(self._events, pieces=self._pieces_for(groupings), tables=tables)
 
-    def _for_plan(self, plan: Plan | Pass, tables: Tables) -> Events:
+    def _for_plan(self, plan: Plan | Pass, tables: Tables) -> SparkEvents:
         return replace(self._for(plan.groupings, tables), cuts=self._cuts if plan.way == "native" else ())
 
     @cached_property
@@ -280,7 +280,7 @@ class SparkSource:
         self._last = frame
         return SparkBatch(number, lambda: self._opened(frame, number), self.look)
 
-    def _opened(self, batch: DataFrame | None, number: int) -> tuple[Events, list[str] | None]:
+    def _opened(self, batch: DataFrame | None, number: int) -> tuple[SparkEvents, list[str] | None]:
         """The batch with every column's values under its name and of its type, and what is known of its files; refuses
         files that hold others."""
         if batch is None:
@@ -304,7 +304,7 @@ class SparkSource:
             look_for_columns(self._unseen, lambda: batch, order, self._session)
         return self._events_of(lambda: batch, number, order), paths
 
-    def _listed(self, number: int) -> tuple[Events, list[str] | None]:
+    def _listed(self, number: int) -> tuple[SparkEvents, list[str] | None]:
         """A batch of the files that are noted for it. Spark opens them when something is asked of it."""
         assert self.log is not None
         order, stored = self.log.files_of(number), self.stream.stored
@@ -314,11 +314,11 @@ class SparkSource:
         look_for_columns(self._unseen, opened, order, self._session)
         return self._events_of(opened, number, order), paths
 
-    def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> Events:
+    def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
         memory, bytes_of_row = self.memory(), row_bytes(self.stream.types.values())
         portion, most = self._portion(memory, bytes_of_row), memory.most_rows(bytes_of_row)
-        return Events(opened, self.stream, self._session, number=number, files=files, portion=portion, most=most)
+        return SparkEvents(opened, self.stream, self._session, number=number, files=files, portion=portion, most=most)
 
     def _portion(self, memory: Memory, bytes_of_row: int) -> int:
         """Rows that the kernel takes at once."""
@@ -362,7 +362,7 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             portion = self._portion(self.memory(), row_bytes(self.stream.types.values()))
-            events = Events(partial(_same, frame), self.stream, self._session, files=order, portion=portion)
+            events = SparkEvents(partial(_same, frame), self.stream, self._session, files=order, portion=portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
@@ -377,7 +377,7 @@ def evaluated_by_spark(
 ) -> tuple[pa.Table, Input]:
     """Events with all their columns and with what only Spark can evaluate of them."""
     frame = session.createDataFrame(events)
-    batch = Events(lambda: frame, stream, session)
+    batch = SparkEvents(lambda: frame, stream, session)
     sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
     return sent.toArrow(), inputs
 

@@ -34,7 +34,7 @@ _views = count()
 
 
 @dataclass(frozen=True)
-class Events:
+class SparkEvents:
     """A batch of a stream, perhaps only a part of it."""
 
     opened: Callable[[], DataFrame]
@@ -152,11 +152,11 @@ class Events:
         columns = ", ".join(identifier(c) for c in self.batch.columns if c not in (CORRUPT, SOURCE, BLOCK, ROW))
         return f"CASE WHEN {CORRUPT} IS NULL OR xxhash64({columns}) = 0 THEN {time} END"
 
-    def of(self, stretch: Stretch) -> Events:
+    def of(self, stretch: Stretch) -> SparkEvents:
         """The events of a stretch of time."""
         return replace(self, within=stretch)
 
-    def parts(self) -> list[Events]:
+    def parts(self) -> list[SparkEvents]:
         """The same events between the cuts, each in one part; records without a time are in the first."""
         within, cuts = self.within, self.cuts
         inside = [
@@ -175,17 +175,17 @@ class Events:
         parts = [part for part, bound in ((before, bounds.low), (after, bounds.high)) if bound is not None]
         return self.select(columns).where(" OR ".join(parts) or "FALSE")
 
-    def malformed(self) -> Events:
+    def malformed(self) -> SparkEvents:
         """The records without a time."""
         records = self.batch.where(f"{self._time()} IS NULL")
         return replace(self, opened=lambda: records)
 
-    def first(self, number: int) -> Events:
+    def first(self, number: int) -> SparkEvents:
         head = self.batch.limit(number)
         return replace(self, opened=lambda: head)
 
 
-def send(events: Events, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
+def send(events: SparkEvents, groupings: Sequence[Grouping], also: Sequence[str] = ()) -> tuple[DataFrame, Input]:
     """Few, narrow columns: those that the kernel computes with, and what only Spark can compute."""
     inputs = input_for(events.stream, groupings, also)
     selected = selection(inputs, events.stream)
@@ -201,7 +201,7 @@ def selection(inputs: Input, stream: Stream) -> list[str]:
     return [TIME, *(f"{computed.get(name) or identifier(name)} AS {identifier(name)}" for name in inputs.columns)]
 
 
-def malformed_records(events: Events) -> pa.Table:
+def malformed_records(events: SparkEvents) -> pa.Table:
     """The records of a batch that have no event time or do not parse: where from, what, and why."""
     columns = ", ".join(identifier(name) for name, _ in events.stream.shown)
     record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"

@@ -20,11 +20,11 @@ from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
 from mullion.planner.slices import Grid
 from mullion.slices.kernels.layout import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
-from mullion.spark.events import TIME, Events
+from mullion.spark.events import TIME, SparkEvents
 from mullion.spark.expressions import bad_text, spark_text
 
 
-def native_partials(events: Events, together: Pass) -> list[list[pa.Table]]:
+def native_partials(events: SparkEvents, together: Pass) -> list[list[pa.Table]]:
     """The partials of each grouping of the pass, on the driver. A large batch is gone through once for each part."""
     parts = events.parts()
     if len(parts) > 1:
@@ -36,11 +36,11 @@ def native_partials(events: Events, together: Pass) -> list[list[pa.Table]]:
     return [[table] for table in _collect_grouping_sets(events, together)]
 
 
-def native_frame(events: Events, grid: Grid, grouping: Grouping) -> DataFrame:
+def native_frame(events: SparkEvents, grid: Grid, grouping: Grouping) -> DataFrame:
     return _grouped(events, [grid], [grouping], _wire_names([grouping], 0))
 
 
-def _collect_grouping_sets(events: Events, together: Pass) -> list[pa.Table]:
+def _collect_grouping_sets(events: SparkEvents, together: Pass) -> list[pa.Table]:
     """Several key sets in one pass: GROUPING SETS, each with its own steps, signature and keys."""
     groupings = together.groupings
     wires = [_wire_names(groupings, g) for g in range(len(groupings))]
@@ -56,7 +56,9 @@ def _collect_grouping_sets(events: Events, together: Pass) -> list[pa.Table]:
     return tables
 
 
-def _grouped(events: Events, grids: Sequence[Grid], groupings: Sequence[Grouping], names: dict[str, str]) -> DataFrame:
+def _grouped(
+    events: SparkEvents, grids: Sequence[Grid], groupings: Sequence[Grouping], names: dict[str, str]
+) -> DataFrame:
     """One statement: an inner SELECT evaluates each different expression once, the outer one groups and aggregates."""
     inner = [TIME]
     for g, (grouping, (step, origin)) in enumerate(zip(groupings, grids, strict=True)):

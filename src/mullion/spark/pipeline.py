@@ -27,7 +27,7 @@ from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import columns_of
 from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
-from mullion.spark.events import Events, send
+from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.files import Portions, RowGroup, read, read_ahead, shares
 from mullion.spark.native import native_frame, native_partials
@@ -35,14 +35,14 @@ from mullion.spark.session import in_this_process
 from mullion.storage.files import serialised
 
 
-def collect_partials(events: Events, together: Pass, bounds: Stretch, expected: int | None) -> list[Collected]:
+def collect_partials(events: SparkEvents, together: Pass, bounds: Stretch, expected: int | None) -> list[Collected]:
     """The partials of each plan of the pass, on the driver. About so many events are expected."""
     if together.way != "native":
         return collected(_from_kernel(events, together, bounds, expected), together)
     return [Collected(*own) for own in _native(events, together, bounds)]
 
 
-def _native(events: Events, together: Pass, bounds: Stretch) -> Iterator[tuple[ByGrouping, ByGrouping, bool]]:
+def _native(events: SparkEvents, together: Pass, bounds: Stretch) -> Iterator[tuple[ByGrouping, ByGrouping, bool]]:
     """Spark's partials, and once more where some events do not count."""
     whole = native_partials(events, together)
     times = [_extremes(table) for table in whole[0]]
@@ -58,7 +58,7 @@ def _native(events: Events, together: Pass, bounds: Stretch) -> Iterator[tuple[B
         yield taken, missed, ahead
 
 
-def partials_within(events: Events, plan: Plan) -> ByGrouping:
+def partials_within(events: SparkEvents, plan: Plan) -> ByGrouping:
     """The partials of all events that are given."""
     alone = Pass((plan,))
     if plan.way == "native":
@@ -70,7 +70,7 @@ def _extremes(table: pa.Table) -> tuple[int | None, int | None]:
     return pc.min(table.column("t_min")).as_py(), pc.max(table.column("t_max")).as_py()
 
 
-def partials_frame(events: Events, plan: Plan, grouping: Grouping) -> DataFrame:
+def partials_frame(events: SparkEvents, plan: Plan, grouping: Grouping) -> DataFrame:
     """The partials of one grouping as a DataFrame, for groupings too large for the driver; `native.typed` gives them
     their types there."""
     if plan.way == "native":
@@ -91,7 +91,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return decoded_schema(pa.schema([(f.name, pa.binary() if f.name == "signature" else f.type) for f in schema]))
 
 
-def _from_kernel(events: Events, together: Pass, bounds: Stretch, expected: int | None) -> list[Portion]:
+def _from_kernel(events: SparkEvents, together: Pass, bounds: Stretch, expected: int | None) -> list[Portion]:
     """One pass of the kernel for all groupings."""
     if together.way == "direct" and events.pieces is not None:
         return _from_files(events, together, events.pieces, bounds)
@@ -102,7 +102,7 @@ def _from_kernel(events: Events, together: Pass, bounds: Stretch, expected: int 
     return _returned(frame.mapInArrow(partial(_run, job, bounds, events.portion), RETURNED))
 
 
-def _job(together: Pass, inputs: Input, events: Events) -> Job:
+def _job(together: Pass, inputs: Input, events: SparkEvents) -> Job:
     files = events.files if takes_order(together.groupings) else None
     return job_of(together, inputs, events.tables, events.number, files)
 
@@ -150,7 +150,7 @@ def _returned(frame: DataFrame) -> list[Portion]:
     return portions
 
 
-def _from_files(events: Events, together: Pass, pieces: Sequence[RowGroup], bounds: Stretch) -> list[Portion]:
+def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup], bounds: Stretch) -> list[Portion]:
     """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
     JVM, and in tasks on a cluster."""
     stream = events.stream
@@ -193,7 +193,7 @@ class _Load(NamedTuple):
             yield partials_of(self.stretch.of(table), self.job, self.bounds)
 
 
-def sampled_groups(events: Events, plan: Plan, grouping: Grouping, most: int) -> int:
+def sampled_groups(events: SparkEvents, plan: Plan, grouping: Grouping, most: int) -> int:
     """How many groups the first events of a batch have; few when the batch is small."""
     own = all(columns_of(key) <= events.stream.types.keys() for key in grouping.keys)
     if events.pieces and own:
@@ -206,7 +206,7 @@ def sampled_groups(events: Events, plan: Plan, grouping: Grouping, most: int) ->
     return int(partials_frame(sample, plan, grouping).select(*names).distinct().count())
 
 
-def _groups_in_files(events: Events, pieces: Sequence[RowGroup], grouping: Grouping, most: int) -> int:
+def _groups_in_files(events: SparkEvents, pieces: Sequence[RowGroup], grouping: Grouping, most: int) -> int:
     names = sorted({name for key in grouping.keys for name in columns_of(key)})
     first: list[RowGroup] = []
     for piece in pieces:

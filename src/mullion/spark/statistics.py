@@ -23,7 +23,7 @@ from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
-from mullion.spark.events import Events, send
+from mullion.spark.events import SparkEvents, send
 from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, local, pieces_of
 from mullion.spark.footers import FileExtent, extent_of
 from mullion.spark.options import reads_alike
@@ -87,7 +87,7 @@ def _changed(path: str) -> int | None:
 
 
 def of_batch(
-    events: Events,
+    events: SparkEvents,
     pieces: Sequence[RowGroup] | None,
     groupings: Sequence[Grouping],
     tables: Tables = (),
@@ -167,7 +167,7 @@ def _nothing(types: dict[str, Type]) -> pa.Table:
     return pa.schema([(TIME, pa.int64()), *((name, arrow_type(type_)) for name, type_ in types.items())]).empty_table()
 
 
-def _first(events: Events, groupings: Sequence[Grouping]) -> Sample:
+def _first(events: SparkEvents, groupings: Sequence[Grouping]) -> Sample:
     """The first events of a batch, handed over by Spark."""
     frame, inputs = send(events.first(MOST_SAMPLED + 1), groupings)
     rows = frame.toArrow()
