@@ -83,7 +83,7 @@ def _combining(aggregate: BoundAggregate) -> Combining | None:
     return Combining.DISJOINT if all(has_prefixes(p) or isinstance(p, Residue) for p in partials) else None
 
 
-class Values(NamedTuple):
+class ValueSet(NamedTuple):
     """A set of values of an expression, and whether NULL is in it. No edge stands for the end of all values."""
 
     ranges: tuple[tuple[Edge | None, Edge | None], ...]
@@ -96,7 +96,7 @@ class Values(NamedTuple):
 class _Conjunction(NamedTuple):
     """A predicate as a conjunction: what it asks of single expressions, and parts that read several."""
 
-    of: Mapping[Expr, Values]
+    of: Mapping[Expr, ValueSet]
     wide: frozenset[Tree]
 
     def without(self, expr: Expr | None) -> _Context:
@@ -104,9 +104,9 @@ class _Conjunction(NamedTuple):
         return frozenset((own, values) for own, values in self.of.items() if own != expr), self.wide
 
 
-_Context = tuple[frozenset[tuple[Expr, Values]], frozenset[Tree]]
+_Context = tuple[frozenset[tuple[Expr, ValueSet]], frozenset[Tree]]
 EVERYTHING = _Conjunction({}, frozenset())
-ALL_VALUES = Values(((None, None),), True)
+ALL_VALUES = ValueSet(((None, None),), True)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -122,7 +122,7 @@ def _conjunction(tree: Tree) -> _Conjunction:
     return _Conjunction({expr: _values(expr, "and", tuple(parts)) for expr, parts in by_expr.items()}, frozenset(wide))
 
 
-def _values(expr: Expr, op: str, parts: tuple[Tree, ...]) -> Values:
+def _values(expr: Expr, op: str, parts: tuple[Tree, ...]) -> ValueSet:
     """Where comparisons of one expression hold."""
     tree = Logic(op, parts)
     constants = {constant for comparison in comparisons(tree) for constant in comparison.constants}
@@ -131,10 +131,10 @@ def _values(expr: Expr, op: str, parts: tuple[Tree, ...]) -> Values:
     runs = Runs.of(holds[None, :-1].astype(np.uint8))
     edges = [None, *((constant, side) for constant in attribute.constants for side in (0, 1)), None]
     ranges = tuple((edges[low], edges[high]) for low, high in zip(runs.low.tolist(), runs.high.tolist(), strict=True))
-    return Values(ranges, bool(holds[-1]))
+    return ValueSet(ranges, bool(holds[-1]))
 
 
-def _alternatives(tree: Tree) -> dict[Expr, Values] | None:
+def _alternatives(tree: Tree) -> dict[Expr, ValueSet] | None:
     """What a disjunction asks of each expression; None where one of its parts reads several."""
     by_expr: dict[Expr, list[Tree]] = {}
     for part in _disjuncts(tree):
@@ -180,7 +180,7 @@ class Covers:
 
     def _find(self, kind: Combining) -> dict[int, Cover]:
         conjunctions = {slot: EVERYTHING if tree is None else _conjunction(tree) for slot, tree in self._trees.items()}
-        contexts: dict[tuple[Expr, _Context], dict[int, Values]] = {}
+        contexts: dict[tuple[Expr, _Context], dict[int, ValueSet]] = {}
         for slot, conjunction in conjunctions.items():
             for expr, values in conjunction.of.items():
                 contexts.setdefault((expr, conjunction.without(expr)), {})[slot] = values
@@ -235,7 +235,7 @@ class _Found:
 class _Axis:
     """Sets of values of one expression as numbers with a bit for each cell, from the smallest set to the largest."""
 
-    def __init__(self, sets: Mapping[int, Values], found: _Found) -> None:
+    def __init__(self, sets: Mapping[int, ValueSet], found: _Found) -> None:
         self._known = {edge for values in sets.values() for edge in values.edges()}
         self._edges = sorted(self._known)
         self._found = found
@@ -244,7 +244,7 @@ class _Axis:
         self._by_lowest: dict[int, list[tuple[int, int, int]]] = {}
         """Sets that are not covered, by their lowest cell: those that begin there."""
 
-    def _mask(self, values: Values) -> int:
+    def _mask(self, values: ValueSet) -> int:
         """Cells lie between the edges; the last one is NULL's."""
         last = len(self._edges) + 1
         mask = 1 << last if values.has_null else 0
@@ -291,7 +291,7 @@ class _Axis:
                     self._found.add(slot, Cover(whole.added, surplus))
                     break
 
-    def overlapping(self, values: Values, but: int) -> tuple[int, ...] | None:
+    def overlapping(self, values: ValueSet, but: int) -> tuple[int, ...] | None:
         """Sets that make up this one, whatever they have in common."""
         if not self._known.issuperset(values.edges()):
             return None

@@ -25,7 +25,7 @@ from mullion.expressions.evaluate import evaluate, is_event_only
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.query import Call, Cast, Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
-from mullion.summaries.zone_counts import EVERY, Values, values_of
+from mullion.summaries.zone_counts import EVERY, ValueCondition, values_of
 
 COMPARED = ("eq", "ne", "eq_null_safe")
 OTHER, MISSING = "other", "missing"
@@ -45,13 +45,13 @@ class Condition:
 
     column: str | None = None
     """None where no condition is about one."""
-    values: Values | None = EVERY
+    values: ValueCondition | None = EVERY
     """None where they are not known before those that came are."""
     named: Mapping[int, Any] = field(default_factory=dict)
     """The constants by their codes."""
     predicate: Expr | None = None
 
-    def among(self, codes: Codes, type_: Type) -> Values:
+    def among(self, codes: Codes, type_: Type) -> ValueCondition:
         """The values that are asked for, given all that came."""
         if self.values is not None:
             return self.values
@@ -61,7 +61,7 @@ class Condition:
         every = Vector(type_, np.concatenate([values.values, none]), np.arange(len(codes) + 1) < len(codes))
         holds = evaluate(self.predicate, {self.column: every}, len(codes) + 1)
         chosen = holds.values.astype(np.bool_) & holds.valid
-        return Values(codes[chosen[:-1]], False, bool(chosen[-1]))
+        return ValueCondition(codes[chosen[:-1]], False, bool(chosen[-1]))
 
 
 def condition_of(predicate: Expr | None, types: Mapping[str, Type], place: Place | None) -> Condition:

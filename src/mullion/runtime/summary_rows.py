@@ -21,7 +21,7 @@ from mullion.runtime.summary_conditions import Condition, decoded, is_decoded
 from mullion.slices.arrange import order_within, ranks_of
 from mullion.slices.order import times_of
 from mullion.summaries.column_summary import ColumnSummary, codes_of
-from mullion.summaries.zone_counts import Values
+from mullion.summaries.zone_counts import ValueCondition
 
 if TYPE_CHECKING:
     from mullion.runtime.view import View
@@ -94,7 +94,7 @@ class SummaryRows:
         return self._chosen(CountedRows(Vector.of(self.type_, [None]), *bounds))
 
     def _groups(
-        self, summary: ColumnSummary, values: Values, known: Codes, waiting: WaitingEvents, after: int
+        self, summary: ColumnSummary, values: ValueCondition, known: Codes, waiting: WaitingEvents, after: int
     ) -> CountedRows:
         """Each value that may have come, in ascending order; NULL is a group as well."""
         codes = np.setdiff1d(known, values.codes) if values.others else np.unique(values.codes)
@@ -104,7 +104,7 @@ class SummaryRows:
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
         found = CountedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
         if values.nulls:
-            low, value, high, _ = summary.counts.count(Values(NO_CODES, False, True), after)
+            low, value, high, _ = summary.counts.count(ValueCondition(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
             null = (np.array([bound + missing], np.int64) for bound in (low, value, high))
             own = CountedRows(Vector.of(self.type_, [None]), *null)

@@ -19,7 +19,7 @@ from mullion.summaries.pyramid import Pyramid
 from mullion.summaries.zones import Zone
 
 
-class Values(NamedTuple):
+class ValueCondition(NamedTuple):
     """Which events are counted, by the value that a column has."""
 
     codes: Codes
@@ -39,8 +39,8 @@ class Values(NamedTuple):
         return inside if known is None else np.where(known, inside, self.nulls)
 
 
-def values_of(codes: Iterable[int], *, others: bool = False, nulls: bool = False) -> Values:
-    return Values(np.array(list(codes), np.int64), others, nulls)
+def values_of(codes: Iterable[int], *, others: bool = False, nulls: bool = False) -> ValueCondition:
+    return ValueCondition(np.array(list(codes), np.int64), others, nulls)
 
 
 EVERY = values_of((), others=True, nulls=True)
@@ -75,7 +75,7 @@ class ZoneCounts:
     def _pyramid(self) -> Pyramid:
         return Pyramid([zone.summary for zone in self.zones])
 
-    def count(self, values: Values, after: int) -> Bounds:
+    def count(self, values: ValueCondition, after: int) -> Bounds:
         """How many events with such values are later; each bound holds with the probability that the kind gives."""
         whole, touched = self._reach(after)
         sure = 1 - (1 - SURE) / max(len(values.codes), 1)
@@ -117,7 +117,7 @@ class ZoneCounts:
         inside = sum(zone.events * (zone.ends - after) / (zone.ends - zone.begins + 1) for zone in cut)
         return inside / max(sum(zone.events for zone in cut), 1)
 
-    def _counted(self, values: Values, first: int, sure: float) -> tuple[int, int]:
+    def _counted(self, values: ValueCondition, first: int, sure: float) -> tuple[int, int]:
         """How many events of the zones from one on have such values, and how far that is off at most."""
         zones = self.zones[first:]
         known = sum(zone.summary.events for zone in zones)
