@@ -19,7 +19,7 @@ from mullion.algebra.streams import Stream
 from mullion.binding import relations
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
-from mullion.operators.kernels.join import Runs, common_runs
+from mullion.operators.kernels.join import KeyRuns, common_runs
 from mullion.planner.physical import sliced_of
 from mullion.planner.rules import make_plan
 from mullion.slices.kernels.events import TIME
@@ -84,7 +84,7 @@ def asking(events: int, repeat: int = 3) -> Asking:
     """What summarising an event takes, and asking how often a key came: of a sketch, and of rows sorted by key."""
     dice = np.random.default_rng(3)
     codes = np.asarray(dice.choice(ITEMS, events, p=zipf()), np.int64)
-    runs, asked = Runs.of(np.sort(codes)), Runs.of(np.unique(codes[: events // 10]))
+    runs, asked = KeyRuns.of(np.sort(codes)), KeyRuns.of(np.unique(codes[: events // 10]))
     times: list[list[float]] = [[], [], []]
 
     def timed(which: int, work: Callable[[], object], number: int) -> None:

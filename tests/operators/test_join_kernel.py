@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mullion.expressions.coding.hashes import keys_of, mixed
-from mullion.operators.kernels.join import Runs, common_runs, overlapping_pairs
+from mullion.operators.kernels.join import KeyRuns, common_runs, overlapping_pairs
 
 COLUMNS = {
     "whole": pa.array([1, 2, None, 1, -1]),
@@ -73,7 +73,7 @@ side = st.lists(st.tuples(st.integers(-2, 3), st.integers(0, 9), st.integers(0, 
 def test_pairs_are_those_of_nested_loops(probe: Any, kept: Any, portion: int) -> None:
     def arrays(rows: Any) -> Any:
         codes, start, length = (np.array([row[i] for row in rows], np.int64) for i in range(3))
-        return Runs.of(codes), (start, start + length)
+        return KeyRuns.of(codes), (start, start + length)
 
     (mine, lives), (theirs, other) = arrays(probe), arrays(kept)
     found = [
@@ -95,5 +95,5 @@ def test_pairs_are_those_of_nested_loops(probe: Any, kept: Any, portion: int) ->
 def test_common_runs_of_few_and_many(sizes: tuple[int, int]) -> None:
     random = np.random.default_rng(sizes[0])
     a, b = (np.sort(random.integers(0, 400, size)) for size in sizes)
-    mine, theirs = common_runs(Runs.of(a), Runs.of(b))
-    assert Runs.of(a).codes[mine].tolist() == Runs.of(b).codes[theirs].tolist() == np.intersect1d(a, b).tolist()
+    mine, theirs = common_runs(KeyRuns.of(a), KeyRuns.of(b))
+    assert KeyRuns.of(a).codes[mine].tolist() == KeyRuns.of(b).codes[theirs].tolist() == np.intersect1d(a, b).tolist()

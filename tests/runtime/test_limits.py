@@ -24,7 +24,7 @@ from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.run_state import RunState
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
-from mullion.slices.due import Cursor, Due, Runs, SeenEvents, due_windows
+from mullion.slices.due import Cursor, Due, SeenEvents, WindowRuns, due_windows
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits
 from mullion.storage.journal import Journal
@@ -52,7 +52,7 @@ def test_portions_and_limits_are_parts_of_all_windows(queries: list[Any], times:
     ]
     seen = SeenEvents(min(times), max(times), np.unique(times))
 
-    def due(limit: int | None = None) -> Runs:
+    def due(limit: int | None = None) -> WindowRuns:
         return due_windows(queries, {q.name: Cursor() for q in queries}, seen, None, (), limit)
 
     whole = both(due().whole())

@@ -27,7 +27,7 @@ from mullion.operators.base import Parts
 from mullion.operators.expressions import key_function, schema_of
 from mullion.operators.join_probe import Partial, probe
 from mullion.operators.kernels.broken_punctuations import mark_broken
-from mullion.operators.kernels.join import Runs
+from mullion.operators.kernels.join import KeyRuns
 from mullion.operators.row_store import Fifo
 from mullion.operators.timed_rows import TimedRows
 
@@ -120,7 +120,7 @@ class ClosedKeys:
             codes = row_codes(table)
             order = np.argsort(codes, kind="stable")
             span = FOREVER if self.punctuation.span is None else self.punctuation.span
-            mark_broken(order, Runs.of(codes[order]).first, times, closes, span, broken)
+            mark_broken(order, KeyRuns.of(codes[order]).first, times, closes, span, broken)
         return broken
 
     def _meeting(self, keys: Keys, start: Times, end: Times) -> Iterator[tuple[Index, Times]]:

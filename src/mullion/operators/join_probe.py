@@ -13,8 +13,8 @@ from mullion.expressions.coding.hashes import Keys
 from mullion.operators.kernels.chosen_pairs import Wanted, chosen_pairs, taken_of
 from mullion.operators.kernels.join import (
     PORTION,
+    KeyRuns,
     Pairs,
-    Runs,
     common_runs,
     equal_pairs,
     overlap_counts,
@@ -56,9 +56,9 @@ class Partial:
         )
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> KeyRuns:
         assert self.keys is not None
-        return Runs.of(self.keys.codes)
+        return KeyRuns.of(self.keys.codes)
 
     def take(self, index: Index) -> Partial:
         at = {i: rows[index] for i, rows in self.at.items()}

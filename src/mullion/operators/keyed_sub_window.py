@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.expressions.coding.hashes import Keys, mixed
-from mullion.operators.kernels.join import Runs, ranges_expanded
+from mullion.operators.kernels.join import KeyRuns, ranges_expanded
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table, id_names
 
@@ -96,8 +96,8 @@ class KeyedSubWindow:
         return Retractions(self.ids[rows], self.end[rows])
 
     @cached_property
-    def runs(self) -> Runs:
-        return Runs.of(self.keys.codes)
+    def runs(self) -> KeyRuns:
+        return KeyRuns.of(self.keys.codes)
 
     @cached_property
     def is_clean(self) -> bool:

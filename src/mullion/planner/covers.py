@@ -26,7 +26,7 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.language.query import Expr
 from mullion.planner.comparisons import Logic, Tree, comparisons, conjuncts
 from mullion.planner.fragments import TRUE, Attribute, truth_of
-from mullion.planner.runs import Runs
+from mullion.planner.runs import RegionRuns
 
 MOST_SETS = 4096
 """Predicates over one attribute among which covers are looked for."""
@@ -128,7 +128,7 @@ def _values(expr: Expr, op: str, parts: tuple[Tree, ...]) -> ValueSet:
     constants = {constant for comparison in comparisons(tree) for constant in comparison.constants}
     attribute = Attribute(expr, tuple(sorted(constants)))
     holds = truth_of(tree, {expr: attribute}, {expr: np.arange(attribute.regions)}) == TRUE
-    runs = Runs.of(holds[None, :-1].astype(np.uint8))
+    runs = RegionRuns.of(holds[None, :-1].astype(np.uint8))
     edges = [None, *((constant, side) for constant in attribute.constants for side in (0, 1)), None]
     ranges = tuple((edges[low], edges[high]) for low, high in zip(runs.low.tolist(), runs.high.tolist(), strict=True))
     return ValueSet(ranges, bool(holds[-1]))

@@ -29,7 +29,7 @@ from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, Logic, Tree, as_whole_numbers, comparisons, conjuncts, decompose
-from mullion.planner.runs import Axis, Runs, small_together
+from mullion.planner.runs import Axis, RegionRuns, small_together
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 """SQL's logic as numbers: AND is the smaller, OR the larger, NOT what is missing to TRUE."""
@@ -186,7 +186,7 @@ class PredicateIndex:
         regions = [tuple(self.attributes[at].regions for at in part) for part in parts]
         return [Axis(tuple(part), of, self._runs(part, prod(of))) for part, of in zip(parts, regions, strict=True)]
 
-    def _runs(self, part: Sequence[int], regions: int) -> Runs:
+    def _runs(self, part: Sequence[int], regions: int) -> RegionRuns:
         """Where predicates hold on an axis. Conditions that many of them have are looked at once."""
         conditions: dict[tuple[int, ...], list[Factor]] = {}
         keys = []
@@ -205,9 +205,9 @@ class PredicateIndex:
                 plain.append(key)
                 held.append(run)
         blocks = ([conditions[key] for key in others[low : low + BLOCK]] for low in range(0, len(others), BLOCK))
-        runs = [Runs.of_single(held), *(Runs.of(_product(self._alone(part, block))) for block in blocks)]
+        runs = [RegionRuns.of_single(held), *(RegionRuns.of(_product(self._alone(part, block))) for block in blocks)]
         numbers = {key: number for number, key in enumerate([*plain, *others])}
-        return Runs.together(runs).take(np.array([numbers[key] for key in keys], np.intp))
+        return RegionRuns.together(runs).take(np.array([numbers[key] for key in keys], np.intp))
 
     def for_rows(self) -> PredicateIndex:
         """What dense rows need of it: axes, tables, the factors that have none, and the predicates themselves."""

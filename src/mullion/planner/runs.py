@@ -22,7 +22,7 @@ MOST_PRODUCT = 1024
 """Regions of several small attributes that are taken together as one."""
 
 
-class Runs(NamedTuple):
+class RegionRuns(NamedTuple):
     """The runs of predicate i are those from first[i] up to first[i + 1]."""
 
     first: Index
@@ -30,7 +30,7 @@ class Runs(NamedTuple):
     high: Index
 
     @staticmethod
-    def of(table: npt.NDArray[np.uint8]) -> Runs:
+    def of(table: npt.NDArray[np.uint8]) -> RegionRuns:
         """Of membership bytes, predicate x region.
 
         >>> [part.tolist() for part in Runs.of(np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], np.uint8))]
@@ -39,10 +39,10 @@ class Runs(NamedTuple):
         padded = np.pad(table, ((0, 0), (1, 1)))
         # Runs begin and end in turns.
         predicate, edge = np.divmod(np.flatnonzero(padded[:, 1:] != padded[:, :-1]), padded.shape[1] - 1)
-        return Runs(np.searchsorted(predicate[::2], np.arange(len(table) + 1)), edge[::2], edge[1::2])
+        return RegionRuns(np.searchsorted(predicate[::2], np.arange(len(table) + 1)), edge[::2], edge[1::2])
 
     @staticmethod
-    def of_single(held: Sequence[tuple[int, int]]) -> Runs:
+    def of_single(held: Sequence[tuple[int, int]]) -> RegionRuns:
         """Of predicates that hold in one run each, or nowhere.
 
         >>> [part.tolist() for part in Runs.of_single([(1, 3), (4, 4), (0, 2)])]
@@ -50,17 +50,17 @@ class Runs(NamedTuple):
         """
         low, high = np.array(held, np.intp).reshape(-1, 2).T
         some = low < high
-        return Runs(np.concatenate([[0], np.cumsum(some)]), low[some], high[some])
+        return RegionRuns(np.concatenate([[0], np.cumsum(some)]), low[some], high[some])
 
     @staticmethod
-    def together(parts: Sequence[Runs]) -> Runs:
+    def together(parts: Sequence[RegionRuns]) -> RegionRuns:
         """Those of more predicates."""
         offsets = np.cumsum([0, *(len(part.low) for part in parts)])
         first = [part.first[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
         low, high = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-        return Runs(np.append(np.concatenate(first), offsets[-1]), low, high)
+        return RegionRuns(np.append(np.concatenate(first), offsets[-1]), low, high)
 
-    def of_all(self, own: Index, number: int, regions: int) -> Runs:
+    def of_all(self, own: Index, number: int, regions: int) -> RegionRuns:
         """If these are the runs of some of so many predicates, those of all: the others hold everywhere.
 
         >>> [part.tolist() for part in Runs(np.array([0, 1]), np.array([3]), np.array([4])).of_all(np.array([1]), 2, 9)]
@@ -72,9 +72,9 @@ class Runs(NamedTuple):
         low, high = np.zeros(first[-1], np.intp), np.full(first[-1], regions)
         at = np.arange(len(self.low)) + np.repeat(first[own] - self.first[:-1], of_own)
         low[at], high[at] = self.low, self.high
-        return Runs(first, low, high)
+        return RegionRuns(first, low, high)
 
-    def take(self, predicates: Index) -> Runs:
+    def take(self, predicates: Index) -> RegionRuns:
         """Those of some predicates, one after the other.
 
         >>> [part.tolist() for part in Runs(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2])).take([1, 0])]
@@ -83,13 +83,13 @@ class Runs(NamedTuple):
         numbers = np.diff(self.first)[predicates]
         first = np.concatenate([[0], np.cumsum(numbers)])
         at = np.arange(first[-1]) + np.repeat(self.first[predicates] - first[:-1], numbers)
-        return Runs(first, self.low[at], self.high[at])
+        return RegionRuns(first, self.low[at], self.high[at])
 
     @property
     def predicate(self) -> Index:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-    def among(self, present: Mask) -> Runs:
+    def among(self, present: Mask) -> RegionRuns:
         """The same among the regions that are present, which are numbered anew.
 
         >>> runs = Runs(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2]))
@@ -105,7 +105,7 @@ class Runs(NamedTuple):
         begins[1:] = (low[1:] != high[:-1]) | (predicate[1:] != predicate[:-1])
         ends = np.append(begins[1:], np.ones(min(1, len(low)), np.bool_))
         first = np.searchsorted(predicate[begins], np.arange(len(self.first)))
-        return Runs(first, low[begins], high[ends])
+        return RegionRuns(first, low[begins], high[ends])
 
     def table(self, regions: int) -> Mask:
         """Membership of all predicates, region x predicate.
@@ -133,7 +133,7 @@ class Axis(NamedTuple):
 
     attributes: tuple[int, ...]
     regions: tuple[int, ...]
-    runs: Runs
+    runs: RegionRuns
 
 
 def small_together(attributes: Sequence[tuple[int, int]]) -> list[list[int]]:

@@ -15,7 +15,7 @@ from mullion.runtime.sharding import AnswerTask, gathered
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
-from mullion.slices.due import Due, Runs, shown, slices_within
+from mullion.slices.due import Due, WindowRuns, shown, slices_within
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.tier import is_endless
 from mullion.storage.marks import Mark
@@ -29,7 +29,7 @@ class _Due(NamedTuple):
     """The windows of a sharing set that are to be answered."""
 
     sharing_set: SharingSet
-    runs: list[tuple[Grouping, Runs]]
+    runs: list[tuple[Grouping, WindowRuns]]
     taking: Takers
 
 
@@ -132,7 +132,7 @@ class AnswersStage:
             yield from with_taken(answers, due.taking, due.sharing_set, work)
 
     def _answer_grouping(
-        self, sharing_set: SharingSet, grouping: Grouping, due: Runs, mark: Mark, work: Work
+        self, sharing_set: SharingSet, grouping: Grouping, due: WindowRuns, mark: Mark, work: Work
     ) -> Iterable[Answers]:
         assert sharing_set.plan is not None
         limits = self._state.limits

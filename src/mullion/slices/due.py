@@ -87,7 +87,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Runs:
+class WindowRuns:
     """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide[i] after,
     count[i] of them. Sorted by query, then by end."""
 
@@ -103,9 +103,9 @@ class Runs:
         return int(self.count.sum())
 
     @staticmethod
-    def none(queries: Sequence[SlicedAggregation]) -> Runs:
+    def none(queries: Sequence[SlicedAggregation]) -> WindowRuns:
         nothing = np.empty(0, np.int64)
-        return Runs(queries, np.empty(0, np.intp), nothing, nothing, nothing)
+        return WindowRuns(queries, np.empty(0, np.intp), nothing, nothing, nothing)
 
     def whole(self) -> Due:
         """All windows at once."""
@@ -122,14 +122,14 @@ class Runs:
         for low in range(0, len(self), most):
             yield shown(self._between(ends, low, min(low + most, len(self))).whole(), self.queries)
 
-    def _between(self, ends: Times, low: int, high: int) -> Runs:
+    def _between(self, ends: Times, low: int, high: int) -> WindowRuns:
         """The windows from one number to another."""
         begins = ends - self.count
         at = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(begins, high)))
         skipped = np.maximum(low - begins[at], 0)
         slides = self.slide[at]
         count = np.minimum(high, ends[at]) - np.maximum(low, begins[at])
-        return Runs(self.queries, self.query[at], self.first[at] + skipped * slides, count, slides)
+        return WindowRuns(self.queries, self.query[at], self.first[at] + skipped * slides, count, slides)
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ def due_windows(
     waiting: Collection[str] = (),
     most: int | None = None,
     scheduled: Mapping[str, Sequence[InstantRun]] = NOT_SCHEDULED,
-) -> Runs:
+) -> WindowRuns:
     """The windows to answer, at most so many of each query, moving the cursors past them. `watermark` is None at the
     end of the input. Queries that are waiting for their past are not answered yet, those with SLIDE AT MOST at the
     instants that are `scheduled`."""
     if seen is None:
-        return Runs.none(queries)
+        return WindowRuns.none(queries)
     is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
     plain = [i for i, simple in enumerate(is_plain) if simple]
     windows = window_table([queries[i].window for i in plain])
@@ -199,7 +199,7 @@ def due_windows(
         exceeded = np.unique(at[before + count > most]).tolist()
         count = np.clip(most - before, 0, count)
     kept = count > 0
-    return Runs(queries, at[kept], first[kept], count[kept], slide[kept], tuple(exceeded))
+    return WindowRuns(queries, at[kept], first[kept], count[kept], slide[kept], tuple(exceeded))
 
 
 def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:

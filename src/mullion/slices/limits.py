@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mullion.options import DEFAULTS
-from mullion.slices.due import Due, Runs
+from mullion.slices.due import Due, WindowRuns
 
 log = logging.getLogger("mullion")
 
@@ -53,12 +53,12 @@ class Limits:
                 self.over.add(name)
                 self.stop_answering(name, texts[name])
 
-    def note(self, due: Runs) -> None:
+    def note(self, due: WindowRuns) -> None:
         """Queries that have more windows to answer than they may are stopped with these."""
         for i in due.exceeded:
             self.stop_answering(due.queries[i].name, due.queries[i].text)
 
-    def portions(self, due: Runs) -> Iterator[Due]:
+    def portions(self, due: WindowRuns) -> Iterator[Due]:
         """Windows to answer, some at a time."""
         self.note(due)
         return due.portions(PORTION)

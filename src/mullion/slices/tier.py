@@ -20,7 +20,7 @@ from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
-from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, Runs, SeenEvents, due_windows, first_end
+from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, SeenEvents, WindowRuns, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
 from mullion.slices.rows import Rows
@@ -100,7 +100,7 @@ class WindowTier:
         watermark: int | None,
         most: int | None = None,
         scheduled: Mapping[str, Sequence[InstantRun]] = NOT_SCHEDULED,
-    ) -> Runs:
+    ) -> WindowRuns:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
         second time. `scheduled`: the instants of those with SLIDE AT MOST."""
         for query in grouping.queries:

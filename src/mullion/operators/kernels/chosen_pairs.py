@@ -22,7 +22,7 @@ from numba import njit
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
 from mullion.expressions.coding.hashes import mixed_with
 from mullion.expressions.readonly import frozen
-from mullion.operators.kernels.join import PORTION, Found, Pairs, Runs, Side, room_for, sides
+from mullion.operators.kernels.join import PORTION, Found, KeyRuns, Pairs, Side, room_for, sides
 
 
 class Wanted(NamedTuple):
@@ -44,8 +44,8 @@ class Wanted(NamedTuple):
 
 
 def chosen_pairs(
-    probe: Runs,
-    stored: Runs,
+    probe: KeyRuns,
+    stored: KeyRuns,
     runs: tuple[Index, Index],
     probe_times: tuple[Times, Times],
     stored_times: tuple[Times, Times],

@@ -27,26 +27,26 @@ PORTION = 1 << 21
 
 
 @dataclass(frozen=True)
-class Runs:
+class KeyRuns:
     """Rows sorted by code: the code of each run, and where runs start; the last number is where the last run ends."""
 
     codes: Codes
     first: Index
 
     @staticmethod
-    def of(codes: Codes) -> Runs:
+    def of(codes: Codes) -> KeyRuns:
         """
         >>> runs = Runs.of(np.array([3, 3, 5, 8]))
         >>> runs.codes.tolist(), runs.first.tolist()
         ([3, 5, 8], [0, 2, 3, 4])
         """
         if not len(codes):
-            return Runs(codes, np.zeros(1, np.intp))
+            return KeyRuns(codes, np.zeros(1, np.intp))
         first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1], [True]]))
-        return Runs(codes[first[:-1]], first)
+        return KeyRuns(codes[first[:-1]], first)
 
 
-def common_runs(probe: Runs, stored: Runs) -> tuple[Index, Index]:
+def common_runs(probe: KeyRuns, stored: KeyRuns) -> tuple[Index, Index]:
     """The runs of both that have the same code."""
     few, many = len(probe.codes), len(stored.codes)
     if not few or not many:
@@ -105,8 +105,8 @@ class Found(NamedTuple):
 
 
 def sides(
-    probe: Runs,
-    stored: Runs,
+    probe: KeyRuns,
+    stored: KeyRuns,
     runs: tuple[Index, Index],
     probe_times: tuple[Times, Times],
     stored_times: tuple[Times, Times],
@@ -122,8 +122,8 @@ def room_for(pairs: int) -> Found:
 
 
 def overlapping_pairs(
-    probe: Runs,
-    stored: Runs,
+    probe: KeyRuns,
+    stored: KeyRuns,
     runs: tuple[Index, Index],
     probe_times: tuple[Times, Times],
     stored_times: tuple[Times, Times],
@@ -143,8 +143,8 @@ def overlapping_pairs(
 
 
 def overlap_counts(
-    probe: Runs,
-    stored: Runs,
+    probe: KeyRuns,
+    stored: KeyRuns,
     runs: tuple[Index, Index],
     probe_times: tuple[Times, Times],
     stored_times: tuple[Times, Times],

@@ -26,7 +26,7 @@ import numpy as np
 
 from mullion.expressions.arrays import Index, Mask, Times, Whole
 from mullion.planner.fragments import TRUE, PredicateIndex
-from mullion.planner.runs import Runs
+from mullion.planner.runs import RegionRuns
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, Cells, Stretches, sums_of_boxes
 from mullion.slices.kernels.compiled import DenseRows
@@ -48,7 +48,7 @@ class BatchAxis(NamedTuple):
 
     codes: SmallCodes
     regions: int
-    runs: Runs
+    runs: RegionRuns
 
 
 class BoxClass(NamedTuple):
@@ -98,7 +98,7 @@ class BoxClass(NamedTuple):
         return DenseRows(slot, out.slices[:written], sums[0], whole, real, np.empty((0, written), np.int64))
 
 
-def _of(runs: Runs, slots: Index) -> tuple[Index, Index]:
+def _of(runs: RegionRuns, slots: Index) -> tuple[Index, Index]:
     """The runs of some predicates, one after the other."""
     first, low, high = runs.take(slots)
     return first, np.stack([low, high], axis=1)
@@ -140,7 +140,7 @@ def _stretches(times: Times, progressions: Progressions) -> Stretches:
 def _axes(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) -> tuple[list[BatchAxis], Mask]:
     """The axes of a batch, the first of which has one region only, and which slots they tell all of."""
     known = np.ones(slots, np.bool_)
-    nothing = Runs(np.zeros(1, np.intp), *np.zeros((2, 0), np.intp))
+    nothing = RegionRuns(np.zeros(1, np.intp), *np.zeros((2, 0), np.intp))
     axes = [BatchAxis(np.zeros(length, np.int32), 1, nothing.of_all(np.arange(0), slots, 1))]
     found = (regions.numbered([index.attributes[at] for at in axis.attributes]) for axis in index.axes)
     axes += [_batch_axis(*own, axis.runs, slots) for own, axis in zip(found, index.axes, strict=True)]
@@ -153,13 +153,13 @@ def _axes(index: PredicateIndex, regions: RegionCodes, length: int, slots: int) 
             continue
         combinations = {at: codes[some] for at, (codes, _) in zip(read, coded, strict=True)}
         truths = np.stack([index.truth(tree, combinations) == TRUE for _, tree in factors])
-        runs = Runs.of(truths.view(np.uint8)).of_all(own, len(index), len(some))
+        runs = RegionRuns.of(truths.view(np.uint8)).of_all(own, len(index), len(some))
         every = np.ones(len(some), np.bool_)
         axes.append(_batch_axis(number.astype(np.int32), every, runs, slots))
     return axes, known
 
 
-def _batch_axis(numbers: SmallCodes, present: Mask, runs: Runs, slots: int) -> BatchAxis:
+def _batch_axis(numbers: SmallCodes, present: Mask, runs: RegionRuns, slots: int) -> BatchAxis:
     """The axis of the regions that are present, as events have them."""
     size = int(present.sum())
     return BatchAxis(numbers, size, runs.among(present).of_all(np.arange(len(runs.first) - 1), slots, size))
