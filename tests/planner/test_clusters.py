@@ -19,7 +19,7 @@ from mullion.planner.cluster import Cluster
 from mullion.planner.clusters import Clustering, Division, key_set
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import slices_of
-from mullion.planner.statistics import ONE_GROUP, Groups, Statistics
+from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics
 from mullion.planner.window_set import WindowSet
 
 FLIGHTS = Stream("flights", (("ts", TIMESTAMP), ("delay", BIGINT), ("origin", STRING)), "ts", 0)
@@ -32,7 +32,7 @@ def queries(*texts: str) -> list[SlicedAggregation]:
 
 
 def known(events: int = 3_000_000, groups: int = 4000, span: int = DAYS) -> Statistics:
-    by_origin = Groups(groups, np.full(groups, 1 / groups), is_exact=True)
+    by_origin = SampledGroups(groups, np.full(groups, 1 / groups), is_exact=True)
     return Statistics(events, 0, span - 1, 1000, groups={"origin": by_origin, "()": ONE_GROUP})
 
 

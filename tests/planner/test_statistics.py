@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from mullion.language.query import Column, Period
-from mullion.planner.statistics import COUNTED, FOOTERS, ONE_GROUP, SAMPLE, Groups, Sampled, Statistics, expected_cells
+from mullion.planner.statistics import (
+    COUNTED,
+    FOOTERS,
+    ONE_GROUP,
+    SAMPLE,
+    Sampled,
+    SampledGroups,
+    Statistics,
+    expected_cells,
+)
 
 WHERE = Column("flag")
 
@@ -16,9 +25,9 @@ def zipf(groups: int, events: int, seed: int, skew: float = 1.0) -> np.ndarray:
     return np.random.default_rng(seed).choice(groups, events, p=shares / shares.sum())
 
 
-def sampled_groups(codes: np.ndarray, sampled: int, seed: int) -> Groups:
+def sampled_groups(codes: np.ndarray, sampled: int, seed: int) -> SampledGroups:
     sample = np.random.default_rng(seed + 1).choice(codes, sampled, replace=False)
-    return Groups.of(np.bincount(sample), sampled, len(codes))
+    return SampledGroups.of(np.bincount(sample), sampled, len(codes))
 
 
 def pairs(slices: np.ndarray, groups: np.ndarray) -> int:
@@ -26,20 +35,20 @@ def pairs(slices: np.ndarray, groups: np.ndarray) -> int:
 
 
 def test_a_sample_that_is_the_batch_is_exact() -> None:
-    groups = Groups.of(np.array([1, 0, 3]), sampled=4, events=4)
+    groups = SampledGroups.of(np.array([1, 0, 3]), sampled=4, events=4)
     assert (groups.number, groups.frequencies.tolist(), groups.unseen, groups.is_exact) == (2, [0.75, 0.25], 0.0, True)
 
 
 def test_each_group_that_was_seen_once_stands_for_the_root_of_the_ratio() -> None:
     """GEE by hand: 10 of 1,000 events, two groups seen twice or more, two once: 2 + 2 sqrt(100)."""
-    groups = Groups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000)
+    groups = SampledGroups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000)
     assert groups.number == 22
     assert groups.unseen == pytest.approx(0.2)
     assert groups.frequencies.sum() + groups.unseen == pytest.approx(1.0)
 
 
 def test_dictionaries_know_of_groups_that_the_sample_has_not() -> None:
-    assert Groups.of(np.array([5, 5]), sampled=10, events=1000, at_least=7).number == 7
+    assert SampledGroups.of(np.array([5, 5]), sampled=10, events=1000, at_least=7).number == 7
 
 
 @pytest.mark.parametrize("skew", [0.0, 0.7, 1.0, 1.5])
@@ -68,7 +77,7 @@ def test_cells_are_near_the_truth(slices: int, number: int, skew: float) -> None
 
 
 def test_cells_are_never_more_than_events_and_never_less_than_none() -> None:
-    groups = Groups.of(np.ones(100, np.int64), 100, 10_000)
+    groups = SampledGroups.of(np.ones(100, np.int64), 100, 10_000)
     found = expected_cells([1e9, 10, 0], [500, 0, 0], groups)
     assert found[0] <= 500
     assert found[1:].tolist() == [0, 0]
@@ -77,7 +86,9 @@ def test_cells_are_never_more_than_events_and_never_less_than_none() -> None:
 def test_own_cells_of_a_paired_window_by_hand() -> None:
     """W[18,15] over 150 s with an event every millisecond: ten slices of 12 s and ten of 3 s; two groups each."""
     second = 1_000_000
-    known = Statistics(150_000, 0, 150 * second - 1, 10, FOOTERS, FOOTERS, {"k": Groups(2, np.array([0.5, 0.5]))})
+    known = Statistics(
+        150_000, 0, 150 * second - 1, 10, FOOTERS, FOOTERS, {"k": SampledGroups(2, np.array([0.5, 0.5]))}
+    )
     windows = [Period(18 * second, 15 * second), Period(30 * second, 15 * second)]
     found = known.own_cells("k", [(window, None) for window in windows])
     assert found is not None
@@ -88,7 +99,7 @@ def test_own_cells_of_a_paired_window_by_hand() -> None:
 def test_a_predicate_that_leaves_one_group_leaves_its_cells() -> None:
     """Half of the events are of group 0, and only these are selected; independence would expect all 100 groups."""
     codes = np.where(np.arange(10_000) % 2 == 0, 0, np.arange(10_000) % 99 + 1)
-    groups = Groups.of(np.bincount(codes), len(codes), 1_000_000)
+    groups = SampledGroups.of(np.bincount(codes), len(codes), 1_000_000)
     sample = Sampled(codes, (codes == 0)[:, None], {WHERE: 0})
     known = Statistics(1_000_000, 0, 999_999, 10_000, FOOTERS, FOOTERS, {"k": groups}, {"k": sample})
     found = known.own_cells("k", [(Period(10_000, 10_000), WHERE), (Period(10_000, 10_000), None)])
@@ -112,7 +123,7 @@ def test_a_predicate_over_keys_leaves_groups_out_and_another_does_not(by_key: bo
     truths = codes % 10 == 0 if by_key else np.random.default_rng(3).random(len(codes)) < 0.1
     taken = np.random.default_rng(4).choice(len(codes), 100_000, replace=False)
     sample = Sampled(codes[taken], truths[taken][:, None], {WHERE: 0})
-    groups = Groups.of(np.bincount(codes[taken]), 100_000, 1_000_000)
+    groups = SampledGroups.of(np.bincount(codes[taken]), 100_000, 1_000_000)
     known = Statistics(1_000_000, 0, 1, 100_000, groups={"k": groups}, selections={"k": sample})
     left = known.selected_groups("k", [WHERE])
     assert left is not None
@@ -137,7 +148,9 @@ def test_fragments_of_a_sample() -> None:
 
 def test_what_is_said_of_a_batch() -> None:
     day = 86_400_000_000
-    known = Statistics(3_000_000, 0, day, 100, FOOTERS, FOOTERS, {"origin": Groups(229, np.ones(1)), "()": ONE_GROUP})
+    known = Statistics(
+        3_000_000, 0, day, 100, FOOTERS, FOOTERS, {"origin": SampledGroups(229, np.ones(1)), "()": ONE_GROUP}
+    )
     assert known.text() == (
         "3,000,000 events from 1970-01-01 00:00:00 to 1970-01-02 00:00:00 (footers), "
         "about 229 groups of origin (sample)"

@@ -68,7 +68,7 @@ def select(query: Query, layout: Layout, clock: Clock) -> Selected:
     return _selected(query, Project(layout.node, projected.items), projected)
 
 
-class Groups(NamedTuple):
+class SelectedGroups(NamedTuple):
     """What SELECT makes of groups, whatever rows they are of."""
 
     keys: tuple[tuple[Expr, Type], ...]
@@ -105,7 +105,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
     return _selected(query, groups.over(layout, clock), groups.projected)
 
 
-def _groups_in_one_window(query: Query, scan: Scan, layout: Layout) -> Groups:
+def _groups_in_one_window(query: Query, scan: Scan, layout: Layout) -> SelectedGroups:
     return _groups(query, GroupBinder(query, layout, layout.node.types, scan.stream, bounds_of(scan)), layout)
 
 
@@ -117,9 +117,9 @@ class Selects:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[Any, Groups]] = {}
+        self._known: dict[Any, tuple[Any, SelectedGroups]] = {}
 
-    def groups(self, query: Query, scan: Scan, layout: Layout) -> Groups:
+    def groups(self, query: Query, scan: Scan, layout: Layout) -> SelectedGroups:
         (source,) = layout.scope.sources
         written = query.items, query.group_by, query.having, query.order_by
         key = id(scan.columns), called(source), scan.stream, bounds_of(scan), written
@@ -152,7 +152,7 @@ def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     return _selected(query, groups.over(layout, clock), groups.projected)
 
 
-def _groups(query: Query, grouping: GroupBinder, layout: Layout) -> Groups:
+def _groups(query: Query, grouping: GroupBinder, layout: Layout) -> SelectedGroups:
     for key in query.group_by:
         grouping.add_key(key)
     items = [item for item in query.items if not _is_window(item, layout)]
@@ -179,7 +179,7 @@ def _groups(query: Query, grouping: GroupBinder, layout: Layout) -> Groups:
     for expr in ordered:
         above(expr)
     keys = tuple(zip(map(shared, grouping.keys), grouping.key_types, strict=True))
-    return Groups(keys, tuple(grouping.aggregates), having, _projected(query, items, layout, above))
+    return SelectedGroups(keys, tuple(grouping.aggregates), having, _projected(query, items, layout, above))
 
 
 def _projected(query: Query, items: Sequence[Item], layout: Layout, resolved: Typed) -> Projected:

@@ -12,7 +12,7 @@ from mullion.language.query import Expr, Period
 from mullion.planner.cluster import Cluster, Growth
 from mullion.planner.plan import PredicateSlot, StateColumn, slot_of, states_of
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.statistics import ONE_GROUP, Groups, Statistics, expected_cells
+from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics, expected_cells
 from mullion.planner.window_set import NOTHING, WindowSet
 
 CLUSTER = 2_500.0
@@ -163,7 +163,7 @@ class ClusterCosts:
         events = self.events * (1.0 if not selective else min(1.0, given)) * windows.kept_share
         return _Fragments(events, float(expected_cells(self._kept_slices(windows), events, groups)), given)
 
-    def _groups(self, name: str) -> Groups:
+    def _groups(self, name: str) -> SampledGroups:
         return ONE_GROUP if name == "()" else self._statistics.groups.get(name, ONE_GROUP)
 
     def _selectivity(self, name: str, slot: PredicateSlot) -> float:
@@ -193,9 +193,9 @@ class ClusterCosts:
         return max(1.0, min(float(self.events), windows.slices_a_microsecond * self._span))
 
 
-def _assumed_fragments(groups: Groups, events: int, conditions: int) -> Groups:
+def _assumed_fragments(groups: SampledGroups, events: int, conditions: int) -> SampledGroups:
     number = min(events, groups.number * min(events, 2 ** min(conditions, 20)))
-    return Groups(number, np.empty(0), unseen=1.0)
+    return SampledGroups(number, np.empty(0), unseen=1.0)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -10,7 +10,7 @@ from mullion.language.query import Period
 from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.plan import ROWS, Grouping, Plan
 from mullion.planner.slices import covered_share, slices_of
-from mullion.planner.statistics import Groups, Statistics, expected_cells
+from mullion.planner.statistics import SampledGroups, Statistics, expected_cells
 
 TOLERATED = 4.0
 """How many times more or less there may be than expected."""
@@ -68,7 +68,7 @@ def _hopping(plan: Plan, grouping: Grouping) -> tuple[Period, ...]:
     return () if plan.way == "native" else grouping.all_hopping
 
 
-def _groups(plan: Plan, grouping: Grouping, groups: Groups, statistics: Statistics) -> float:
+def _groups(plan: Plan, grouping: Grouping, groups: SampledGroups, statistics: Statistics) -> float:
     """Those that have an event in a window."""
     hopping = _hopping(plan, grouping)
     if not hopping or statistics.events is None:

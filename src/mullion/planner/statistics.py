@@ -52,7 +52,7 @@ FOOTERS, SAMPLE, COUNTED, SIZES, ASSUMED = "footers", "sample", "counted", "file
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class SampledGroups:
     """The groups of some events: about how many there are, and how frequent those of the sample are there."""
 
     number: int
@@ -63,7 +63,7 @@ class Groups:
     is_exact: bool = False
 
     @staticmethod
-    def of(counts: npt.NDArray[np.int64], sampled: int, events: int | None, *, at_least: int = 0) -> Groups:
+    def of(counts: npt.NDArray[np.int64], sampled: int, events: int | None, *, at_least: int = 0) -> SampledGroups:
         """From the events that each group has in a sample of a batch; at least so many groups are known otherwise.
 
         >>> Groups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000).number
@@ -72,7 +72,7 @@ class Groups:
         counts = np.sort(counts[counts > 0])[::-1]
         frequencies = counts / max(1, sampled)
         if events is not None and events <= sampled:
-            return Groups(len(counts), frequencies, is_exact=True)
+            return SampledGroups(len(counts), frequencies, is_exact=True)
         once = int((counts == 1).sum())
         most = sampled * len(counts) if events is None else events
         stand_for = sqrt(most / max(1, sampled))
@@ -82,7 +82,7 @@ class Groups:
         total = float(frequencies.sum())
         if total:
             frequencies = frequencies * (max(0.0, total - unseen) / total)
-        return Groups(number, frequencies, unseen)
+        return SampledGroups(number, frequencies, unseen)
 
     @cached_property
     def classes(self) -> tuple[Floats, Floats]:
@@ -103,7 +103,7 @@ class Groups:
         return frequencies, numbers
 
 
-ONE_GROUP = Groups(1, np.ones(1), is_exact=True)
+ONE_GROUP = SampledGroups(1, np.ones(1), is_exact=True)
 """All events, without keys."""
 
 
@@ -205,11 +205,11 @@ class Statistics:
     sampled: int = 0
     events_from: str = ASSUMED
     times_from: str = ASSUMED
-    groups: Mapping[str, Groups] = field(default_factory=dict)
+    groups: Mapping[str, SampledGroups] = field(default_factory=dict)
     selections: Mapping[str, Sampled] = field(default_factory=dict, repr=False, compare=False)
     busy: int | None = None
     """The event time that nearly all events of the sample lie in, in microseconds."""
-    _fragments: dict[tuple[str, tuple[Expr, ...], bool], Groups] = field(
+    _fragments: dict[tuple[str, tuple[Expr, ...], bool], SampledGroups] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Those that were asked for."""
@@ -234,7 +234,9 @@ class Statistics:
         sample = self.selections.get(grouping)
         return {} if sample is None else sample.selectivities
 
-    def fragments(self, grouping: str, predicates: Sequence[Expr], *, with_groups: bool = False) -> Groups | None:
+    def fragments(
+        self, grouping: str, predicates: Sequence[Expr], *, with_groups: bool = False
+    ) -> SampledGroups | None:
         """The fragments that these predicates make of the events (krishnamurthy 4.2), perhaps times the groups; events
         that satisfy none are left out."""
         sample = self.selections.get(grouping)
@@ -243,17 +245,17 @@ class Statistics:
         key = grouping, tuple(predicates), with_groups and bool(sample.groups.any())
         if key not in self._fragments:
             counts = sample.fragments(predicates, with_groups=key[-1])
-            self._fragments[key] = Groups.of(counts, len(sample.truths), self.events)
+            self._fragments[key] = SampledGroups.of(counts, len(sample.truths), self.events)
         return self._fragments[key]
 
-    def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> Groups | None:
+    def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> SampledGroups | None:
         """The groups of the events that satisfy any of these predicates."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
         if groups is None or sample is None or any(predicate not in sample.columns for predicate in predicates):
             return None
         selected: Truths = np.asarray(sample.truths_of(predicates).any(axis=1))
         counts = np.bincount(sample.groups[selected], minlength=int(sample.groups.max(initial=0)) + 1)
-        found = Groups.of(counts, len(selected), self.events)
+        found = SampledGroups.of(counts, len(selected), self.events)
         # Groups of which the sample has many events tell how many are left out because of their keys.
         telling = np.bincount(sample.groups, minlength=1) * selected.mean() >= 3 if len(selected) else counts > 0
         number = found.number
@@ -339,11 +341,11 @@ class Statistics:
         return f" ({self.events_from}; times: {self.times_from})"
 
 
-def _groups_text(groups: Groups) -> str:
+def _groups_text(groups: SampledGroups) -> str:
     return f"{'' if groups.is_exact else 'about '}{plural(groups.number, 'group')}"
 
 
-def _source(groups: Groups | None) -> str:
+def _source(groups: SampledGroups | None) -> str:
     if groups is None:
         return ASSUMED
     return COUNTED if groups.is_exact else SAMPLE
@@ -354,7 +356,7 @@ def _instant(time: int | None) -> str:
     return str(np.datetime64(time, "us")).replace("T", " ").split(".", maxsplit=1)[0]
 
 
-def expected_cells(slices: npt.ArrayLike, events: npt.ArrayLike, groups: Groups) -> Floats:
+def expected_cells(slices: npt.ArrayLike, events: npt.ArrayLike, groups: SampledGroups) -> Floats:
     """How many pairs of a slice and a group hold an event, for each query: its slices, and its events in all of them.
 
     Events fall anywhere in time, so a group with the share p of them is missing in a slice of n events with the

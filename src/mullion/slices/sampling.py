@@ -19,7 +19,7 @@ from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.language.query import Column, Expr
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.plan import Grouping
-from mullion.planner.statistics import ASSUMED, COUNTED, ONE_GROUP, SAMPLE, Groups, Sampled, Statistics
+from mullion.planner.statistics import ASSUMED, COUNTED, ONE_GROUP, SAMPLE, Sampled, SampledGroups, Statistics
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.kernels.selection import Compared, Selection
@@ -83,7 +83,7 @@ def statistics_of(sample: Sample, groupings: Sequence[Grouping], tables: Sequenc
     rows = _timed(sample.rows)
     known = _known(sample, rows)
     given = {table.lookup: table for table in tables}
-    groups: dict[str, Groups] = {}
+    groups: dict[str, SampledGroups] = {}
     selections: dict[str, Sampled] = {}
     for lookups, own in _by_lookups(groupings):
         if all(lookup in given for lookup in lookups):
@@ -162,14 +162,14 @@ def _codes(columns: Columns, keys: Sequence[Expr]) -> Codes:
     return combine([codes_of(columns.array(key)) for key in keys], columns.length)[0]
 
 
-def _groups(grouping: Grouping, columns: Columns, events: int | None, sample: Sample) -> Groups:
+def _groups(grouping: Grouping, columns: Columns, events: int | None, sample: Sample) -> SampledGroups:
     if not grouping.keys:
         return ONE_GROUP
     only = grouping.keys[0] if len(grouping.keys) == 1 else None
     at_least = sample.dictionaries.get(only.name, 0) if isinstance(only, Column) else 0
     # An event that finds several rows of a table counts as often here as in partials.
     events = columns.length if sample.is_whole else events
-    return Groups.of(_counts(columns, grouping.keys), columns.length, events, at_least=at_least)
+    return SampledGroups.of(_counts(columns, grouping.keys), columns.length, events, at_least=at_least)
 
 
 def _selections(
