@@ -24,7 +24,7 @@ from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, INT, STRING, Type, decimal
 from mullion.slices import value_counts
-from mullion.slices.value_counts import Counted, ValueCounts
+from mullion.slices.value_counts import CountedRanges, ValueCounts
 
 EXACT = Context(prec=200)
 
@@ -66,7 +66,7 @@ def held(rows: list[tuple[Any, int]], low: int, high: int) -> list[Any]:
     return [value for value, count in rows[low:high] for _ in range(count)]
 
 
-def made(rows: list[tuple[int, int]], ranges: Ranges, size: int) -> Counted:
+def made(rows: list[tuple[int, int]], ranges: Ranges, size: int) -> CountedRanges:
     code = np.array([c for c, _ in rows], np.int64)
     count = np.array([n for _, n in rows], np.int64)
     return ValueCounts(code, count, size).within(*bounds_of(ranges))
@@ -182,8 +182,10 @@ def test_sliding_adds_and_subtracts_what_differs() -> None:
 def test_the_way_is_chosen_by_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[str] = []
     for name in ("top_by_sliding", "top_by_snapshots"):
-        way: Callable[..., Any] = getattr(Counted, name)
-        monkeypatch.setattr(Counted, name, lambda self, k, name=name, way=way: chosen.append(name) or way(self, k))
+        way: Callable[..., Any] = getattr(CountedRanges, name)
+        monkeypatch.setattr(
+            CountedRanges, name, lambda self, k, name=name, way=way: chosen.append(name) or way(self, k)
+        )
     rng = np.random.default_rng(6)
     low = rng.integers(0, 5000, 2000)
     for size in (3, 5000):

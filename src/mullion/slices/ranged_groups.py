@@ -16,7 +16,7 @@ from mullion.slices.arrange import ranked
 from mullion.slices.kernels.ranges import Segments
 from mullion.slices.pairs import Pairs
 from mullion.slices.sequence import RowSequence
-from mullion.slices.value_counts import Counted
+from mullion.slices.value_counts import CountedRanges
 
 
 class RangedGroups:
@@ -36,7 +36,7 @@ class RangedGroups:
         self._sequence, self._grouping = sequence, grouping
         self._start, self._end = start, end
         self.pairs, self._line, self._low, self._high = pairs, line, low, high
-        self._counted: dict[str, Counted] = {}
+        self._counted: dict[str, CountedRanges] = {}
 
     def keep(self, index: Index) -> None:
         self.pairs, self._line = self.pairs.kept(index), self._line[index]
@@ -79,7 +79,7 @@ class RangedGroups:
     def _bounds(self) -> tuple[Times, Times]:
         return self.pairs.spread(self._start), self.pairs.spread(self._end)
 
-    def _values(self, name: str) -> Counted:
+    def _values(self, name: str) -> CountedRanges:
         """The value counts of each pair, which aggregates over the same values share."""
         if name not in self._counted:
             line = self._sequence.present[self._line]
@@ -90,7 +90,7 @@ class RangedGroups:
 class UngroupedWindows(RangedGroups):
     """Windows of queries that group by nothing, whether there is anything in them or not."""
 
-    def _values(self, name: str) -> Counted:
+    def _values(self, name: str) -> CountedRanges:
         if name not in self._counted:
             self._counted[name] = self._sequence.counted[name].within(*self._bounds(), self._line)
         return self._counted[name]

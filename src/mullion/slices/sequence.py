@@ -29,7 +29,7 @@ from mullion.slices.kernels import ranges
 from mullion.slices.kernels.ranges import Lines, Segments
 from mullion.slices.rows import Rows
 from mullion.slices.running import Running
-from mullion.slices.value_counts import Counted, ValueCounts
+from mullion.slices.value_counts import CountedRanges, ValueCounts
 
 SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
     synopsis.name: synopsis for synopsis in (Running, Interval, BasicInterval, Folded)
@@ -195,10 +195,10 @@ class CountedRows:
         chosen = self._sequence.chosen
         self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], len(self._values[0]))
 
-    def within(self, start: Times, end: Times, line: Times) -> Counted:
+    def within(self, start: Times, end: Times, line: Times) -> CountedRanges:
         return self._counts.within(*self._sequence.ranges(start, end, line))
 
-    def lower(self, aggregate: BoundAggregate, counted: Counted) -> Vector:
+    def lower(self, aggregate: BoundAggregate, counted: CountedRanges) -> Vector:
         assert isinstance(aggregate.aggregate, OverValues) and aggregate.argument_type is not None
         return aggregate.aggregate.lower_counts(aggregate.argument_type, self._values, counted)
 

@@ -32,7 +32,7 @@ from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept,
 from mullion.slices.pairs import Pairs
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_segments
-from mullion.slices.value_counts import Counted
+from mullion.slices.value_counts import CountedRanges
 
 
 class Piece(NamedTuple):
@@ -284,7 +284,7 @@ class SweptGroups:
         self.pairs, self._line = sweeping.pairs()
         self._kept: Index | None = None
         self._states: dict[StateColumn, State] = {}
-        self._values: dict[str, Counted] = {}
+        self._values: dict[str, CountedRanges] = {}
 
     def keep(self, index: Index) -> None:
         self.pairs, self._line = self.pairs.kept(index), self._line[index]
@@ -325,7 +325,7 @@ class SweptGroups:
     def finish(self, state: StateColumn, numbers: State) -> tuple[Vector, ...]:
         return self._sweeping.finish(self._sweep.counted_with(state), numbers)
 
-    def _counts(self, name: str) -> Counted:
+    def _counts(self, name: str) -> CountedRanges:
         """The value counts of each pair, which aggregates over the same values share."""
         if name not in self._values:
             start, end = self._sweeping.bounds

@@ -73,9 +73,9 @@ class ValueCounts:
         self.operations = len(code)
         self._levels: list[_Level] | None = None
 
-    def within(self, low: Index, high: Index) -> Counted:
+    def within(self, low: Index, high: Index) -> CountedRanges:
         """What rows low, low + 1, .., high - 1 hold, for each pair; nothing where high <= low."""
-        return Counted(self, np.asarray(low, np.int64), np.maximum(low, high).astype(np.int64))
+        return CountedRanges(self, np.asarray(low, np.int64), np.maximum(low, high).astype(np.int64))
 
     def levels(self) -> Iterable[_Level]:
         """The rows by the bits of their codes, from the highest bit on; kept where they are not too large."""
@@ -98,7 +98,7 @@ class ValueCounts:
             yield _Level(bit, zeros, weights, border)
 
 
-class Counted:
+class CountedRanges:
     """What some ranges of value counts hold. Each thing is computed when it is first asked for."""
 
     def __init__(self, counts: ValueCounts, low: Counts, high: Counts) -> None:
