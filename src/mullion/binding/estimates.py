@@ -66,7 +66,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledUnits:
     """Rows by their units."""
 
     units: tuple[Unit, ...]
@@ -130,7 +130,7 @@ class Sample:
 class _Sums:
     """Sums over the rows that an aggregate looks at."""
 
-    sample: Sample
+    sample: SampledUnits
     node: Aggregate
 
     @property

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from mullion.algebra.nodes import Promising
 from mullion.algebra.nodes.aggregated import COMPLETE
-from mullion.binding.estimates import Sample, Unit
+from mullion.binding.estimates import SampledUnits, Unit
 from mullion.binding.grouping import item_name
 from mullion.binding.parts_of_joins import PREFERENCE
 from mullion.binding.sampled_queries import kept_share, standard_errors, with_aggregates
@@ -57,7 +57,7 @@ class Part:
     beside: str
     kind: str
     place: Place | None
-    sample: Sample | None = None
+    sample: SampledUnits | None = None
 
 
 def over_preferred(query: Query, join: Promising) -> Query:
@@ -72,10 +72,10 @@ def over_preferred(query: Query, join: Promising) -> Query:
     return over_a_part(query, Part(PREFERENCE, kind, preference.place, sample))
 
 
-def _sample(join: Promising) -> Sample:
+def _sample(join: Promising) -> SampledUnits:
     """What its rows stand for. Where each pair is drawn by itself, each is a unit of its own."""
     units = [Unit(Column(weight, OF_THE_ROWS), Column(unit, OF_THE_ROWS)) for weight, unit in join.units]
-    return Sample(tuple(units), is_alone=join.draws_pairs, adds_one=not join.draws_pairs)
+    return SampledUnits(tuple(units), is_alone=join.draws_pairs, adds_one=not join.draws_pairs)
 
 
 def over_a_part(query: Query, part: Part) -> Query:

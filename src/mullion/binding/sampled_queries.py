@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from mullion.binding.estimates import Sample
+from mullion.binding.estimates import SampledUnits
 from mullion.binding.grouping import item_name
 from mullion.language.query import Aggregate, Call, Expr, Item, Query, rewrite
 
@@ -32,7 +32,7 @@ def with_aggregates(query: Query, change: Callable[[Aggregate], Expr]) -> Query:
     )
 
 
-def standard_errors(query: Query, sample: Sample) -> Iterator[Item]:
+def standard_errors(query: Query, sample: SampledUnits) -> Iterator[Item]:
     """The standard errors of items that are a count, a sum or an average."""
     for item in query.items:
         if isinstance(item.expr, Aggregate) and (error := sample.error(item.expr)) is not None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from mullion.algebra.column_names import conjunction
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
-from mullion.binding.estimates import ONE, Sample, Unit
+from mullion.binding.estimates import ONE, SampledUnits, Unit
 from mullion.binding.joins import relation_named
 from mullion.binding.sampled_queries import KEPT_SHARE, kept_share, standard_errors, with_aggregates
 from mullion.binding.scope import called
@@ -121,7 +121,7 @@ class _Rewriting:
     def __init__(self, query: Query, shed: list[_Source], events: _Events) -> None:
         self._query, self._shed, self._events = query, shed, events
         units = [*self._kept_events(), *self._probes()]
-        self._sample = Sample(tuple(units), is_alone=len(leaves(query.source)) == 1)
+        self._sample = SampledUnits(tuple(units), is_alone=len(leaves(query.source)) == 1)
         self._weight = self._sample.weight
         self._is_estimate = query.approximate and all(source.is_random for source in shed)
 

@@ -81,7 +81,7 @@ class LastStep:
 
 
 @dataclass(frozen=True)
-class Sample:
+class PairSample:
     """What the pairs of each entry stand for, and the number by which these were drawn together, if they were."""
 
     weight: Real
@@ -103,7 +103,7 @@ class PromisingSet:
         """When pairs are missing for good, and when any are as far as is known, where groups are made of them."""
         self.chance: Real | None = None
         """With which chance pairs of the entries that are told are drawn, each by itself; None: all are told."""
-        self.sample: Sample | None = None
+        self.sample: PairSample | None = None
         """What the entries that are told stand for; None: for themselves."""
         self.last: LastStep | None = None
         self._known, self._allowed = PromiseTally(), math.inf
@@ -252,12 +252,12 @@ class PromisingSet:
             chance *= min(1.0, budget.rows / float((chance * pairs).sum()))
             codes = entries.codes(self.node.salt)
             drawn = (dice(codes) < chance) | (chance == 1)
-            self.sample = Sample(1 / chance[drawn], codes[drawn])
+            self.sample = PairSample(1 / chance[drawn], codes[drawn])
         else:
             most = max(budget.pairs, SAMPLED if budget.is_time else 1)
             self.chance = chance = chances(entries.promise, entries.pairs, most)
             drawn = np.ones(len(entries), np.bool_)
-            self.sample = Sample(1 / chance, None)
+            self.sample = PairSample(1 / chance, None)
         shed = entries.take(chance < 1)
         self.missing = Missing.union([self.missing, Missing.of(shed.start, shed.end, shed.key)])
         return entries.take(drawn)
