@@ -46,7 +46,7 @@ class Sized(Protocol):
     def nbytes(self) -> int: ...
 
 
-class Kind(Protocol):
+class SummaryKind(Protocol):
     """A kind of summary, as far as CREATE SUMMARY goes."""
 
     @property
@@ -57,7 +57,9 @@ class Kind(Protocol):
         """A summary of no events."""
 
 
-def checked_summary(create: CreateSummary, stream: Stream, kinds: Mapping[str, Kind], default: str) -> StreamSummary:
+def checked_summary(
+    create: CreateSummary, stream: Stream, kinds: Mapping[str, SummaryKind], default: str
+) -> StreamSummary:
     place = create.place
     check_whole(stream, "a summary", place)
     column = stream.column(create.column, create.column_place or place)

@@ -55,7 +55,7 @@ STEADY = 8
 """So often in a row a window must have been covered before it does not slide any more."""
 
 
-class Kind(NamedTuple):
+class WindowKind(NamedTuple):
     """Windows of one slot and length, of whatever queries, are one window that slides."""
 
     grouping: str
@@ -66,7 +66,7 @@ class Kind(NamedTuple):
 class CoveringKinds(NamedTuple):
     """The kinds that cover another: the first ones are added, the others subtracted."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[WindowKind, ...]
     added: int
 
 
@@ -74,10 +74,10 @@ class KeptWindows:
     """The windows of a tier that are kept. All of it follows from the sub-windows."""
 
     def __init__(self) -> None:
-        self._kept: dict[Kind, KeptWindow] = {}
+        self._kept: dict[WindowKind, KeptWindow] = {}
         self._calm: dict[str, int] = {}
-        self._covered: dict[Kind, tuple[CoveringKinds, CoveredWindow]] = {}
-        self._steady: dict[Kind, int] = {}
+        self._covered: dict[WindowKind, tuple[CoveringKinds, CoveredWindow]] = {}
+        self._steady: dict[WindowKind, int] = {}
         """How often in a row windows that slide could have been combined from others."""
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class KeptWindows:
         if not self._kept:
             return
         asked = {
-            Kind(grouping.name, slot, query.window.range)
+            WindowKind(grouping.name, slot, query.window.range)
             for grouping in plan.answering
             for query, slot in zip(grouping.queries, _slot_names(grouping), strict=True)
         }
@@ -125,19 +125,19 @@ class KeptWindows:
             return None
         return self._answers(entries, grouping, due, kinds, covering, work)
 
-    def _kinds(self, grouping: Grouping, due: Due) -> dict[Kind, Index]:
+    def _kinds(self, grouping: Grouping, due: Due) -> dict[WindowKind, Index]:
         """The due windows of each kind, by their ends."""
         slots, lengths = grouping.slot_of[due.query], due.end - due.start
-        found: dict[Kind, list[int]] = {}
+        found: dict[WindowKind, list[int]] = {}
         for i in np.argsort(due.end, kind="stable").tolist() if len(due) <= MOST_WINDOWS else ():
-            kind = Kind(grouping.name, grouping.slot_names[slots[i]], int(lengths[i]))
+            kind = WindowKind(grouping.name, grouping.slot_names[slots[i]], int(lengths[i]))
             found.setdefault(kind, []).append(i)
         return {kind: np.array(windows, np.intp) for kind, windows in found.items()}
 
     # Which way
 
     def _pays(
-        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, kinds: Mapping[Kind, Index]
+        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, kinds: Mapping[WindowKind, Index]
     ) -> bool:
         """Whether these windows slide. It is the one place where that is decided."""
         rows = sum(len(entry.slices) for entry in entries if entry.grouping == grouping.name)
@@ -153,7 +153,7 @@ class KeptWindows:
         self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
         return pays and (not new or self._calm[grouping.name] >= CALM)
 
-    def _moved(self, kind: Kind, due: Due, windows: Index) -> float:
+    def _moved(self, kind: WindowKind, due: Due, windows: Index) -> float:
         """The part of a window that enters and leaves until the last of these."""
         if kind.range >= EVERYTHING or kind.range <= 0:
             return 2.0
@@ -162,7 +162,9 @@ class KeptWindows:
         since = int(ends[0]) if kept is None else min(kept.high, int(ends[0]))
         return 2.0 * min(1.0, (int(ends[-1]) - since) / kind.range)
 
-    def _covering(self, grouping: Grouping, due: Due, kinds: Mapping[Kind, Index]) -> dict[Kind, CoveringKinds]:
+    def _covering(
+        self, grouping: Grouping, due: Due, kinds: Mapping[WindowKind, Index]
+    ) -> dict[WindowKind, CoveringKinds]:
         """The kinds that do not slide, since others cover them that are due at the same instants."""
         asked = {kind: _Asked.of(grouping, due, windows) for kind, windows in kinds.items()}
         found = {}
@@ -189,8 +191,8 @@ class KeptWindows:
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
         due: Due,
-        kinds: Mapping[Kind, Index],
-        covering: Mapping[Kind, CoveringKinds],
+        kinds: Mapping[WindowKind, Index],
+        covering: Mapping[WindowKind, CoveringKinds],
         work: Work,
     ) -> Iterator[Answers]:
         groups: dict[int, GroupStates] = {}
@@ -210,7 +212,7 @@ class KeptWindows:
         self,
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
-        kind: Kind,
+        kind: WindowKind,
         due: Due,
         windows: Index,
         work: Work,
@@ -236,10 +238,10 @@ class KeptWindows:
     def _combine(
         self,
         grouping: Grouping,
-        kind: Kind,
+        kind: WindowKind,
         covering: CoveringKinds,
         due: Due,
-        kinds: Mapping[Kind, Index],
+        kinds: Mapping[WindowKind, Index],
         groups: Mapping[int, GroupStates],
         work: Work,
     ) -> dict[int, GroupStates]:
@@ -283,7 +285,9 @@ def _states_of(template: AnswerTemplate) -> frozenset[StateColumn]:
     return frozenset(state for aggregate in template.aggregates for state in states_of(aggregate))
 
 
-def _covering_kinds(grouping: Grouping, asked: Mapping[Kind, _Asked], kind: Kind, own: _Asked) -> CoveringKinds | None:
+def _covering_kinds(
+    grouping: Grouping, asked: Mapping[WindowKind, _Asked], kind: WindowKind, own: _Asked
+) -> CoveringKinds | None:
     """Kinds that cover this one, if all of them are due whenever it is, and have the states that it asks for."""
     cover = grouping.covers.of(own.combining).get(own.slot)
     if cover is None:
