@@ -46,7 +46,7 @@ from mullion.planner.physical import sliced
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.isolation import StateScan, in_one_read
 from mullion.runtime.relation_state import run_name
-from mullion.runtime.summary_answers import CountedValues, counts_events
+from mullion.runtime.summary_answers import CountQuestion, counts_events
 from mullion.runtime.synopsis_answers import bounds_of, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
 
@@ -143,7 +143,7 @@ class OfSummary(CheckedQuestion):
         relation = bind(replace(query, approximate=False), catalog.streams, catalog.tables, catalog.materialized)
         plan = sliced(relation, catalog.streams)
         self._stream = stream
-        self._counted = CountedValues(query, plan, stream, catalog.summaries)
+        self._counted = CountQuestion(query, plan, stream, catalog.summaries)
 
     @property
     def streams(self) -> Sequence[str]:

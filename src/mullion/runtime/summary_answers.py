@@ -25,7 +25,7 @@ from mullion.language.render import duration_text
 from mullion.language.types import BIGINT, TIMESTAMP, Type
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.summary_conditions import condition_of
-from mullion.runtime.summary_rows import CountedRows, SummaryRows, ValuesNotKnown
+from mullion.runtime.summary_rows import BoundedRows, SummaryRows, ValuesNotKnown
 from mullion.summaries.base import SURE
 from mullion.summaries.column_summary import ColumnSummary
 from mullion.summaries.kinds import KINDS
@@ -47,7 +47,7 @@ def _is_count(expr: Expr) -> bool:
     return isinstance(expr, Aggregate) and expr.function == "count" and not expr.args and expr.where is None
 
 
-class CountedValues:
+class CountQuestion:
     """A question for count(*), checked: of all events, of those with some values in a column, or of each value."""
 
     def __init__(
@@ -105,7 +105,7 @@ class CountedValues:
         counted, summary = min(answers, key=lambda answer: (not answer[1].is_exact, answer[0].width))
         return self._table(after, view.newest, counted), _source(summary, after), view.newest
 
-    def _table(self, opens: int | None, closes: int | None, counted: CountedRows) -> pa.Table:
+    def _table(self, opens: int | None, closes: int | None, counted: BoundedRows) -> pa.Table:
         length = len(counted.value)
         arrays = [pa.array([at] * length, INSTANT) for at in (opens, closes)]
         for item in self._query.items:

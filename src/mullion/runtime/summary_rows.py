@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NO_CODES = np.zeros(0, np.int64)
 
 
-class CountedRows(NamedTuple):
+class BoundedRows(NamedTuple):
     """Rows with their bounds."""
 
     keys: Vector
@@ -43,8 +43,8 @@ class CountedRows(NamedTuple):
         """How uncertain they are, all together."""
         return int((self.high - self.low).sum())
 
-    def take(self, index: Index | Mask) -> CountedRows:
-        return CountedRows(self.keys.take(index), self.low[index], self.value[index], self.high[index])
+    def take(self, index: Index | Mask) -> BoundedRows:
+        return BoundedRows(self.keys.take(index), self.low[index], self.value[index], self.high[index])
 
 
 class ValuesNotKnown(Exception):
@@ -70,13 +70,13 @@ class SummaryRows:
     column: str | None
     type_: Type
 
-    def of_nothing(self) -> CountedRows:
+    def of_nothing(self) -> BoundedRows:
         """What is answered before any event."""
         rows = 0 if self.template.keys else 1
         zeros = np.zeros(rows, np.int64)
-        return self._chosen(CountedRows(Vector.of(self.type_, [None] * rows), zeros, zeros, zeros))
+        return self._chosen(BoundedRows(Vector.of(self.type_, [None] * rows), zeros, zeros, zeros))
 
-    def of(self, summary: ColumnSummary, view: View, after: int) -> CountedRows:
+    def of(self, summary: ColumnSummary, view: View, after: int) -> BoundedRows:
         """What a summary that holds all events after a time tells, and what waits."""
         waiting = self._waiting(view, after)
         known = NO_CODES
@@ -91,24 +91,24 @@ class SummaryRows:
         else:
             more = int(values.hold(waiting.codes, waiting.known).sum())
         bounds = (np.array([bound + more], np.int64) for bound in (low, value, high))
-        return self._chosen(CountedRows(Vector.of(self.type_, [None]), *bounds))
+        return self._chosen(BoundedRows(Vector.of(self.type_, [None]), *bounds))
 
     def _groups(
         self, summary: ColumnSummary, values: ValueCondition, known: Codes, waiting: WaitingEvents, after: int
-    ) -> CountedRows:
+    ) -> BoundedRows:
         """Each value that may have come, in ascending order; NULL is a group as well."""
         codes = np.setdiff1d(known, values.codes) if values.others else np.unique(values.codes)
         each = summary.counts.each(codes, after)
         came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
         at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
-        found = CountedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
+        found = BoundedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
         if values.nulls:
             low, value, high, _ = summary.counts.count(ValueCondition(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
             null = (np.array([bound + missing], np.int64) for bound in (low, value, high))
-            own = CountedRows(Vector.of(self.type_, [None]), *null)
-            found = CountedRows(
+            own = BoundedRows(Vector.of(self.type_, [None]), *null)
+            found = BoundedRows(
                 Vector.of(self.type_, [*found.keys.to_list(), None]),
                 *(np.concatenate(both) for both in zip(found[1:], own[1:], strict=True)),
             )
@@ -139,7 +139,7 @@ class SummaryRows:
 
     # Above the counts
 
-    def _chosen(self, counted: CountedRows) -> CountedRows:
+    def _chosen(self, counted: BoundedRows) -> BoundedRows:
         """What HAVING leaves, in the order of ORDER BY, up to LIMIT: all of these go by the values, not the bounds."""
         template = self.template
         if template.having is not None:
@@ -152,7 +152,7 @@ class SummaryRows:
         ranks += ranks_of(counted.keys, descending=False, nulls_first=True)
         return counted.take(order_within(ranks, np.array([0, len(counted.value)]), template.limit))
 
-    def _evaluated(self, expr: Expr, counted: CountedRows) -> Vector:
+    def _evaluated(self, expr: Expr, counted: BoundedRows) -> Vector:
         counts = Vector(BIGINT, counted.value, np.ones(len(counted.value), np.bool_))
         needed = {node.name for node in walk(expr) if isinstance(node, Column)}
         columns = {name: counted.keys if name.startswith("#k") else counts for name in needed}

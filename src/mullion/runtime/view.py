@@ -85,9 +85,9 @@ class View:
         """How to read the sub-windows that answer a question, one by one; None where something else answers it."""
         if exact_answer(query, self) is not None:
             return None
-        held = SubWindows.holding(query, self, exact=True)
+        held = QuestionSubWindows.holding(query, self, exact=True)
         if held is None and not self.keeps_enough(query.frame):
-            held = SubWindows.holding(query, self, exact=False)
+            held = QuestionSubWindows.holding(query, self, exact=False)
         return None if held is None else StateScan(held.pieces(), held.answer)
 
     def keeps_enough(self, frame: Window) -> bool:
@@ -116,7 +116,7 @@ def not_kept(stream: Stream, keeps_none: bool, either: str = "") -> MullionError
 
 
 @dataclass(frozen=True)
-class SubWindows:
+class QuestionSubWindows:
     """The sub-windows that hold a question's window."""
 
     query: SlicedAggregation
@@ -127,14 +127,14 @@ class SubWindows:
     up_to: int
 
     @staticmethod
-    def holding(query: SlicedAggregation, view: View, *, exact: bool) -> SubWindows | None:
+    def holding(query: SlicedAggregation, view: View, *, exact: bool) -> QuestionSubWindows | None:
         for entries, kept_stretches in view.sets:
             kept = kept_window(query, kept_stretches, view.newest, exact=exact)
             if kept is not None:
                 window, shown = kept
                 # A window cut at an edge holds the events before the edge, also when the newest event is on it.
                 up_to = min(shown.closes, view.newest) if exact else window[1] - 1
-                return SubWindows(query, view.stream, entries, window, shown, up_to)
+                return QuestionSubWindows(query, view.stream, entries, window, shown, up_to)
         return None
 
     def pieces(self) -> dict[Piece, Callable[[], PartialSubWindows]]:
@@ -162,7 +162,7 @@ class StreamQuestion:
         raise not_kept(self.stream, self.view.kept is None, ", and no standing query has them either")
 
     def _from_sub_windows(self, *, exact: bool) -> SourcedRows | None:
-        held = SubWindows.holding(self.query, self.view, exact=exact)
+        held = QuestionSubWindows.holding(self.query, self.view, exact=exact)
         return None if held is None else held.answer(held.entries)
 
     def _from_kept(self) -> SourcedRows | None:

@@ -36,7 +36,7 @@ from mullion.spark.events import TIME, SparkEvents, malformed_records, selection
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import (
-    Portions,
+    FilePortions,
     RowGroup,
     by_change,
     can_tell_time,
@@ -84,7 +84,7 @@ class SparkBatch:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
         self._number, self._open, self._look = number, open_, look
         self._pieces_of: dict[frozenset[str], tuple[RowGroup, ...] | None] = {}
-        self._begun: tuple[Portions, Iterator[pa.Table]] | None = None
+        self._begun: tuple[FilePortions, Iterator[pa.Table]] | None = None
 
     @property
     def number(self) -> int:
@@ -165,7 +165,7 @@ class SparkBatch:
         events, pieces = replace(self._events, tables=tables), self._pieces_for(groupings)
         if pieces is not None and self._begun is None and in_this_process(events.session):
             # What is planned next takes one core, and then a large batch is most probably read like this.
-            what = Portions.of(events.stream, groupings, pieces, events.portion, events.thinned)
+            what = FilePortions.of(events.stream, groupings, pieces, events.portion, events.thinned)
             if sum(piece.rows for piece in pieces) > FEW:
                 self._begun = what, read_ahead(what.read(pieces))
         return of_batch(events, pieces, groupings, tables, self._look)

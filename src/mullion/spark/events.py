@@ -20,7 +20,7 @@ from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import Portions, RowGroup, ThinnedFiles, local
+from mullion.spark.files import FilePortions, RowGroup, ThinnedFiles, local
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 TIME = "`#t`"
@@ -45,7 +45,7 @@ class SparkEvents:
     """Only events of this stretch of time."""
     pieces: tuple[RowGroup, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
-    begun: tuple[Portions, Iterator[pa.Table]] | None = None
+    begun: tuple[FilePortions, Iterator[pa.Table]] | None = None
     """What is being read of them already."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""

@@ -185,7 +185,7 @@ def read(
         yield pa.concat_tables(chunk)
 
 
-class Portions(NamedTuple):
+class FilePortions(NamedTuple):
     """What is read of files, for all that the kernel does with a batch."""
 
     pieces: tuple[RowGroup, ...]
@@ -203,13 +203,13 @@ class Portions(NamedTuple):
         pieces: Sequence[RowGroup],
         most: int,
         thinned: ThinnedFiles | None,
-    ) -> Portions:
+    ) -> FilePortions:
         """What groupings need, of which the kernel may read everything."""
         needed = kernel_columns(groupings)
         assert needed is not None
         columns = tuple(name for name in stream.types if name in needed)
         texts = tuple(name for name in columns if stream.types[name].kind == "string")
-        return Portions(tuple(pieces), columns, stream.time_column, texts, takes_order(groupings), most, thinned)
+        return FilePortions(tuple(pieces), columns, stream.time_column, texts, takes_order(groupings), most, thinned)
 
     def read(self, pieces: Sequence[RowGroup]) -> Iterator[pa.Table]:
         """Of some of the pieces."""

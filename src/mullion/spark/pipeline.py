@@ -29,7 +29,7 @@ from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import Portions, RowGroup, read, read_ahead, shares
+from mullion.spark.files import FilePortions, RowGroup, read, read_ahead, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.spark.session import in_this_process
 from mullion.storage.files import serialised
@@ -154,7 +154,7 @@ def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup],
     """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
     JVM, and in tasks on a cluster."""
     stream = events.stream
-    what = Portions.of(stream, together.groupings, pieces, events.portion, events.thinned)
+    what = FilePortions.of(stream, together.groupings, pieces, events.portion, events.thinned)
     job = _job(together, Input({name: stream.types[name] for name in what.columns}), events)
     load = _Load(job, what, events.within, bounds)
     if sum(piece.rows for piece in pieces) <= FEW:
@@ -180,7 +180,7 @@ class _Load(NamedTuple):
     """What is read of files, and what is made of it."""
 
     job: Job
-    what: Portions
+    what: FilePortions
     stretch: Stretch
     bounds: Stretch
 
