@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.arrays import Codes, Whole
-from mullion.storage.lifetime_index.keys import Keys
+from mullion.storage.lifetime_index.keys import IndexKeys
 from mullion.storage.lifetime_index.rows import numbers
 
 
@@ -19,7 +19,7 @@ from mullion.storage.lifetime_index.rows import numbers
 class Buckets:
     """The directory: buckets by key, a key's side by side. Figure 4.3."""
 
-    keys: Keys
+    keys: IndexKeys
     code: Codes
     """The key of every bucket."""
     place: Whole
@@ -35,7 +35,7 @@ class Buckets:
     @staticmethod
     def none(type_: pa.DataType) -> Buckets:
         nothing = np.zeros(0, np.int64)
-        return Buckets(Keys.none(type_), nothing, nothing, nothing, nothing)
+        return Buckets(IndexKeys.none(type_), nothing, nothing, nothing, nothing)
 
     def take(self, index: npt.NDArray[Any]) -> Buckets:
         return Buckets(self.keys, self.code[index], self.place[index], self.count[index], self.soonest[index])
@@ -60,11 +60,11 @@ class Buckets:
     @staticmethod
     def from_table(table: pa.Table) -> Buckets:
         column = table.column("key")
-        keys, code = Keys.none(column.type).extended(column)
+        keys, code = IndexKeys.none(column.type).extended(column)
         return Buckets(keys, code, *(numbers(table, name) for name in ("place", "count", "soonest")))
 
     @staticmethod
-    def concat(keys: Keys, parts: Sequence[Buckets]) -> Buckets:
+    def concat(keys: IndexKeys, parts: Sequence[Buckets]) -> Buckets:
         """All of them; their codes are those of `keys`."""
         parts = [Buckets.none(keys.values.type), *parts]
         return Buckets(

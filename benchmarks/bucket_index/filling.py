@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mullion.expressions.arrays import Codes, Whole
-from mullion.storage.lifetime_index.keys import Keys
+from mullion.storage.lifetime_index.keys import IndexKeys
 from mullion.storage.lifetime_index.sub_index import order_by_key_and_end
 
 
@@ -36,7 +36,7 @@ class Filled:
     soonest: Whole
 
     @staticmethod
-    def of(keys: Keys, codes: Codes, ends: Whole, size: int) -> Filled:
+    def of(keys: IndexKeys, codes: Codes, ends: Whole, size: int) -> Filled:
         rows = np.bincount(codes, minlength=len(keys))
         buckets = -(-rows // size)
         first_bucket, first_row = np.cumsum(buckets) - buckets, np.cumsum(rows) - rows

@@ -20,7 +20,7 @@ from benchmarks.bucket_index.filling import Filled, Free
 from benchmarks.bucket_index.records import RECORDS, Layout, Records, opaque
 from mullion.expressions.arrays import Codes, Mask, Whole
 from mullion.storage.fault_points import fault_point
-from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
+from mullion.storage.lifetime_index.keys import NOT_THERE, IndexKeys
 from mullion.storage.lifetime_index.rows import Fresh, matching
 from mullion.storage.lifetime_index.sub_index import (
     NO_ROWS,
@@ -141,7 +141,7 @@ class Bucketed(SubIndex):
             return np.ones(len(self.buckets), np.bool_)
         return self.buckets.soonest <= change.now
 
-    def _room(self, going: Mask, keys: Keys, codes: Codes) -> Whole:
+    def _room(self, going: Mask, keys: IndexKeys, codes: Codes) -> Whole:
         """For every new row, by key, the bucket that it is added to. NOT_THERE: its key has none with room, or one that
         is written anyway."""
         emptiest = np.full(len(keys), NOT_THERE)
@@ -200,7 +200,7 @@ class _Edit:
     """One update at work: some keys at a time, so that memory holds but a part of a large sub-index."""
 
     sub: Bucketed
-    keys: Keys
+    keys: IndexKeys
     free: Free
     change: Change
 

@@ -30,7 +30,7 @@ from mullion.language.query import Column
 from mullion.operators.base import Parts
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.storage.lifetime_index import END, START, Calendar, Definition, DoublyPartitioned, LifetimeIndex
-from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
+from mullion.storage.lifetime_index.keys import NOT_THERE, IndexKeys
 from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
 from mullion.storage.lifetime_index.sub_index import SubIndex
@@ -136,7 +136,7 @@ class KeptResult:
         rows = alive(pa.concat_tables([_without(stored, view.gone), view.waiting]), now - 1)
         if key is not None:
             wanted = _values(value, self.items.field(self._item(key)).type)
-            keys, _ = Keys.none(wanted.type).extended(wanted)
+            keys, _ = IndexKeys.none(wanted.type).extended(wanted)
             rows = rows.filter(pa.array(keys.codes(rows.column(f"c{self._item(key)}")) != NOT_THERE))
         return self._named(rows)
 
@@ -261,7 +261,7 @@ def key_item(relation: Relation) -> int:
                 return i
     for i, (_, type_) in enumerate(columns):
         try:
-            Keys.none(arrow_type(type_))
+            IndexKeys.none(arrow_type(type_))
         except NotSupported:
             continue
         return i

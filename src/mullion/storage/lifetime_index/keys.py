@@ -16,7 +16,7 @@ NOT_THERE = -1
 
 
 @dataclass(frozen=True)
-class Keys:
+class IndexKeys:
     """Distinct keys; the code of a key is its place. NULL is a key like others, NaN is one, zero of either sign too.
 
     >>> keys, codes = Keys.none(pa.string()).extended(pa.array(["x", "y", "x"]))
@@ -30,30 +30,30 @@ class Keys:
         return len(self.values)
 
     @staticmethod
-    def none(type_: pa.DataType) -> Keys:
+    def none(type_: pa.DataType) -> IndexKeys:
         empty = pa.array([], type_)
         try:
             pc.index_in(empty, value_set=empty)
         except pa.ArrowNotImplementedError:
             raise NotSupported(f"an index by a key of type {type_}", hint="choose another key") from None
-        return Keys(empty)
+        return IndexKeys(empty)
 
     def codes(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The codes of these keys; NOT_THERE for others."""
         return self._codes(_canonical(column, self.values.type))
 
-    def extended(self, column: pa.Array | pa.ChunkedArray) -> tuple[Keys, Codes]:
+    def extended(self, column: pa.Array | pa.ChunkedArray) -> tuple[IndexKeys, Codes]:
         """With these keys too, and their codes. Codes that were stay."""
         wanted = _canonical(column, self.values.type)
         codes = self._codes(wanted)
         if (codes != NOT_THERE).all():
             return self, codes
         new = wanted.filter(pa.array(codes == NOT_THERE)).unique()
-        keys = Keys(pa.concat_arrays([self.values, new]))
+        keys = IndexKeys(pa.concat_arrays([self.values, new]))
         return keys, keys._codes(wanted)
 
-    def take(self, codes: Codes) -> Keys:
-        return Keys(self.values.take(pa.array(codes)))
+    def take(self, codes: Codes) -> IndexKeys:
+        return IndexKeys(self.values.take(pa.array(codes)))
 
     def _codes(self, wanted: pa.Array) -> Codes:
         places = pc.index_in(wanted, value_set=self.values)

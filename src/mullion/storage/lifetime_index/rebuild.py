@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.arrays import Codes, Index, Mask
-from mullion.storage.lifetime_index.keys import NOT_THERE, Keys
+from mullion.storage.lifetime_index.keys import NOT_THERE, IndexKeys
 from mullion.storage.lifetime_index.mapped import Mapped
 from mullion.storage.lifetime_index.rows import END, Fresh, matching, numbers
 from mullion.storage.lifetime_index.sub_index import (
@@ -55,20 +55,20 @@ class Rebuilt(SubIndex):
     """The rows. None: there are none."""
     directory: str | None
     """The directory of keys."""
-    keys: Keys
+    keys: IndexKeys
     counts: npt.NDArray[np.int64]
     """Rows of every key."""
 
     @classmethod
     def empty(cls, spec: IndexSpec, number: int) -> Rebuilt:
-        return cls(spec, number, 0, NO_ROWS, None, None, Keys.none(spec.key_type), np.zeros(0, np.int64))
+        return cls(spec, number, 0, NO_ROWS, None, None, IndexKeys.none(spec.key_type), np.zeros(0, np.int64))
 
     @classmethod
     def load(cls, spec: IndexSpec, number: int, state: dict[str, Any]) -> Rebuilt:
         if state["file"] is None:
             return cls.empty(spec, number)
         directory = read_directory(spec.directory / state["directory"])
-        keys, counts = Keys(directory.column("key").combine_chunks()), numbers(directory, "count")
+        keys, counts = IndexKeys(directory.column("key").combine_chunks()), numbers(directory, "count")
         rows = int(counts.sum())
         return cls(spec, number, rows, state["soonest"], state["file"], state["directory"], keys, counts)
 
@@ -141,7 +141,7 @@ class _Merged:
     fresh: Fresh
     order: Index
     """Numbers of rows: below len(old) of old ones, the others of fresh ones."""
-    keys: Keys
+    keys: IndexKeys
     counts: npt.NDArray[np.int64]
     soonest: int
 
