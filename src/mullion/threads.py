@@ -52,13 +52,13 @@ def in_threads(threads: int) -> Iterator[Run]:
 
 
 def _shared_out(pool: Executor, helpers: int, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    found: list[Any] = [None] * len(items)
+    results: list[Any] = [None] * len(items)
     rest = iter(range(len(items)))
 
     def take() -> None:
         try:
             for at in rest:
-                found[at] = work(items[at])
+                results[at] = work(items[at])
         except BaseException:
             deque(rest, 0)  # nobody begins anything more
             raise
@@ -70,7 +70,7 @@ def _shared_out(pool: Executor, helpers: int, work: Callable[[S], T], items: Seq
         wait(others)
     for other in others:
         other.result()
-    return found
+    return results
 
 
 def iterated_side_by_side(

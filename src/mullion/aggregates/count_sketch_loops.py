@@ -74,7 +74,7 @@ def estimate(codes: Array, counters: Array, came: Array, out: Array) -> None:
     """The median over rows for each code; between the two in the middle where rows are even. -1 where a code surely
     did not come."""
     buckets, rows, width = counters.shape
-    found = np.empty(MOST_ROWS, np.int64)
+    estimates = np.empty(MOST_ROWS, np.int64)
     for i in range(len(codes)):
         seed = _seed(codes[i])
         bucket = _below(seed, buckets)
@@ -89,14 +89,14 @@ def estimate(codes: Array, counters: Array, came: Array, out: Array) -> None:
             if x & np.uint64(1):
                 value = -value
             place = row
-            while place > 0 and found[place - 1] > value:
-                found[place] = found[place - 1]
+            while place > 0 and estimates[place - 1] > value:
+                estimates[place] = estimates[place - 1]
                 place -= 1
-            found[place] = value
+            estimates[place] = value
         if absent:
             out[i] = -1
         else:
-            out[i] = max((found[(rows - 1) // 2] + found[rows // 2]) // 2, 0)
+            out[i] = max((estimates[(rows - 1) // 2] + estimates[rows // 2]) // 2, 0)
 
 
 @njit(cache=True, nogil=True)

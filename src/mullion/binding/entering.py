@@ -85,15 +85,15 @@ def entrance(
     if not query.backfill:
         if query.start is not None and query.start >= first:
             return Entrance(query.start, query.after), ""
-        found = at_newest()
-        if found.is_gone:
-            return Entrance(first, query.after), found.how
-        return Entrance(newest, query.after, found.tag, found.entered_after), found.how
+        events = at_newest()
+        if events.is_gone:
+            return Entrance(first, query.after), events.how
+        return Entrance(newest, query.after, events.tag, events.entered_after), events.how
     after = newest if query.after is None else query.after
-    found = past(after)
-    if found.is_gone:
-        return Entrance(first), found.how
-    return Entrance(query.start, after, found.tag, found.entered_after), found.how
+    events = past(after)
+    if events.is_gone:
+        return Entrance(first), events.how
+    return Entrance(query.start, after, events.tag, events.entered_after), events.how
 
 
 def entered(relation: Relation, entrance: Entrance, materialized: Set[Node] = frozenset()) -> Relation:

@@ -148,21 +148,21 @@ class Stack:
     def _promise(self, side: _Side) -> Expr:
         """The expression for new rows of an input, over its own columns and the estimate."""
         own = [written for written in self.written if names_in(written) <= side.names.keys()]
-        types, found = side.node.types, dict[Expr, Place | None]()
+        types, promises = side.node.types, dict[Expr, Place | None]()
         for written in own:
             if all(map(side.is_about, _estimates(written))):
                 expr = _renamed(written, side.names)
-                found[promised(expr, types, lambda call: None, written.place)] = written.place
-        if not found and (own or side.is_joined):
+                promises[promised(expr, types, lambda call: None, written.place)] = written.place
+        if not promises and (own or side.is_joined):
             return promised(Call("estimate", side.keys[:1]), types, lambda call: None, None)
-        if len(found) > 1 and side.is_joined:
+        if len(promises) > 1 and side.is_joined:
             best = "least" if self.preference.kind == "asc" else "greatest"
-            return shared(typed(Call(best, tuple(found)), {**types, ESTIMATE: BIGINT})[0])
-        if len(found) != 1:
-            message = f"WITH PREFERENCE has {len(found)} expressions for the new rows of {side.stream}"
+            return shared(typed(Call(best, tuple(promises)), {**types, ESTIMATE: BIGINT})[0])
+        if len(promises) != 1:
+            message = f"WITH PREFERENCE has {len(promises)} expressions for the new rows of {side.stream}"
             hint = f"write one for each stream, such as estimate({side.key})"
-            raise CheckError(message, next(iter(found.values()), self.preference.place), hint=hint)
-        return next(iter(found))
+            raise CheckError(message, next(iter(promises.values()), self.preference.place), hint=hint)
+        return next(iter(promises))
 
     # Summaries
 

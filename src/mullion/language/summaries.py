@@ -31,7 +31,7 @@ def summary(c: Cursor) -> dict[str, Any]:
 def _collapse(c: Cursor) -> dict[str, int]:
     """(4, 5), or (rate 4, depth 5) in any order."""
     c.expect_symbol("(")
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for place in range(2):
         at, name = c.at, _COLLAPSE[place]
         if c.word() in _COLLAPSE:
@@ -39,13 +39,13 @@ def _collapse(c: Cursor) -> dict[str, int]:
             c.step()
         elif c.token.kind is not Kind.NUMBER:
             raise c.expected("the rate and the depth, such as (4, 5)", *_COLLAPSE)
-        if name in found:
+        if name in numbers:
             raise ParseError(f"the {name} is written twice", c.place(at))
-        found[name] = _rate(c) if name == "rate" else c.integer("a number of granularities above zero", MOST_DEPTH)
+        numbers[name] = _rate(c) if name == "rate" else c.integer("a number of granularities above zero", MOST_DEPTH)
         if place == 0 and not c.accept_symbol(","):
-            raise c.expected(f"',' and the {'depth' if 'rate' in found else 'rate'}")
+            raise c.expected(f"',' and the {'depth' if 'rate' in numbers else 'rate'}")
     c.expect_symbol(")")
-    return found
+    return numbers
 
 
 def _rate(c: Cursor) -> int:
@@ -59,21 +59,21 @@ def _rate(c: Cursor) -> int:
 
 def _using(c: Cursor) -> dict[str, Any]:
     """The kind and its options. Which kinds there are, and what each takes, is known where it is made."""
-    found: dict[str, Any] = {"kind": c.name("a kind of summary such as counts").lower()}
+    clauses: dict[str, Any] = {"kind": c.name("a kind of summary such as counts").lower()}
     options: dict[str, int] = {}
     if not c.accept_symbol("("):
-        return found
+        return clauses
     while True:
         at, name = c.at, c.word()
         if not name:
             raise c.expected("an option")
         c.step()
-        if name in options or name in found:
+        if name in options or name in clauses:
             raise ParseError(f"the option '{name}' is written twice", c.place(at))
         if name == "drift":
-            found[name] = _drift(c)
+            clauses[name] = _drift(c)
         elif name == "longest":
-            found[name] = time_span(c)
+            clauses[name] = time_span(c)
         else:
             options[name] = c.integer("a whole number above zero")
         if not c.accept_symbol(","):
@@ -81,7 +81,7 @@ def _using(c: Cursor) -> dict[str, Any]:
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
     c.step()
-    return {**found, "options": tuple(options.items())}
+    return {**clauses, "options": tuple(options.items())}
 
 
 def _drift(c: Cursor) -> float:

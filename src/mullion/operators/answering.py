@@ -152,20 +152,20 @@ class Answering:
     @property
     def promising(self) -> dict[str, dict[str, Any]]:
         """What became of what promising joins and selections were offered, by relation."""
-        found: dict[Node, dict[str, Any]] = {}
+        facts: dict[Node, dict[str, Any]] = {}
         for network in self.networks.values():
-            found |= promising_facts(
+            facts |= promising_facts(
                 network.plans, {node: working.operator for node, working in network.working.items()}
             )
-        return {name: found[plan] for name, plan in self.plans.items() if plan in found}
+        return {name: facts[plan] for name, plan in self.plans.items() if plan in facts}
 
     @property
     def evicted(self) -> dict[str, list[dict[str, Any]]]:
         """How many rows joins evicted from windows to keep within MEMORY, by relation."""
-        found: dict[Node, list[dict[str, Any]]] = {}
+        facts: dict[Node, list[dict[str, Any]]] = {}
         for network in self.networks.values():
-            found |= evicted_of(network.plans, {node: working.operator for node, working in network.working.items()})
-        return {name: found[plan] for name, plan in self.plans.items() if plan in found}
+            facts |= evicted_of(network.plans, {node: working.operator for node, working in network.working.items()})
+        return {name: facts[plan] for name, plan in self.plans.items() if plan in facts}
 
     def take_bad(self) -> dict[str, int]:
         """How many bad values each relation met since this was asked before."""

@@ -59,15 +59,15 @@ class BoundedJoinOperator(JoinOperator):
         assert not any(len(delta.retracted) for delta in inputs), "rows end when they promised to"
         self.missing = self.missing.after(self._before)
         coming = [_Coming.of(delta) for delta in inputs]
-        found: list[TimedRows] = []
+        results: list[TimedRows] = []
         while (until := self._next(coming)) is not None:
-            found.append(super().advance([own.up_to(until) for own in coming], until + 1).fresh)
-            if sum(map(len, found)) > self.most_rows:
-                raise TooManyRows(sum(map(len, found)))
+            results.append(super().advance([own.up_to(until) for own in coming], until + 1).fresh)
+            if sum(map(len, results)) > self.most_rows:
+                raise TooManyRows(sum(map(len, results)))
             self._make_room(until)
         rest = super().advance([own.rest() for own in coming], now)
         self._before = now
-        fresh = TimedRows.concat([*found, rest.fresh]) if found else rest.fresh
+        fresh = TimedRows.concat([*results, rest.fresh]) if results else rest.fresh
         return replace(rest, fresh=fresh, missing=self.missing if self.bounded.aggregated else None)
 
     def _next(self, coming: Sequence[_Coming]) -> int | None:

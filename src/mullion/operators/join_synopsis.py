@@ -137,7 +137,7 @@ class StepAnswers:
         """The states of an aggregate, in the order of `groups`; that of nothing comes last, if asked for."""
         own = slice(*self.bounds[window][[0, -1]])
         wanted = {(s.partial, s.argument): s for s in self.layout.states}
-        found = []
+        states = []
         for partial in bound.aggregate.partials(bound.argument_type):
             state, name = wanted[partial, bound.argument], (window, partial, bound.argument)
             if name not in self._lowered:
@@ -149,8 +149,8 @@ class StepAnswers:
                 kinds = [number.dtype for number in partial.identity(1)]
                 views = tuple(number.view(kind) for number, kind in zip(numbers, kinds, strict=True))
                 self._lowered[name] = partial.finish(views, ())
-            found.append(self._lowered[name])
-        return found
+            states.append(self._lowered[name])
+        return states
 
 
 class _Results(NamedTuple):

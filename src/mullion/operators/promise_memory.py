@@ -184,16 +184,16 @@ class PromiseMemory:
 
     def _all_rows(self, agenda: Entries) -> tuple[Codes, Codes, Real]:
         """Of all rows the input, the number, and the bytes that they and the entries with which they probe take."""
-        sides, found, sizes = [], [], []
+        sides, row_numbers, sizes = [], [], []
         for i, store in enumerate(self.stores):
             number = numbers_of(store.windows)
             own = [np.full(len(window), window_size(window) / len(window)) for window in store.windows]
             entries = np.sort(agenda.probe[agenda.side == i])
             probing = np.searchsorted(entries, number, "right") - np.searchsorted(entries, number)
             sides.append(np.full(len(number), i, np.int64))
-            found.append(number)
+            row_numbers.append(number)
             sizes.append(np.concatenate([np.zeros(0), *own]) + probing * Entries.ENTRY)
-        return np.concatenate(sides), np.concatenate(found), np.concatenate(sizes)
+        return np.concatenate(sides), np.concatenate(row_numbers), np.concatenate(sizes)
 
     def _least_first(self, side: Codes, number: Codes, now: int) -> Index:
         """All rows in the order in which they go. Of equal ones those that came first."""

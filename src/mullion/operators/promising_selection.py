@@ -125,16 +125,16 @@ class PromisingSelectionOperator(Operator):
         raise AssertionError("a row is told as a whole")
 
     def rows(self, entries: Entries, drawn: Counts) -> tuple[list[TimedRows], Counts]:
-        found = []
+        chosen = []
         for window in self.waiting.windows:
             rows, _ = numbered_rows(window, entries.probe)
             if len(rows):
                 told = window.timed.take(rows)
-                found.append(told.with_rows(told.rows.select(self.schema.names)))
+                chosen.append(told.with_rows(told.rows.select(self.schema.names)))
         self.tally.told += len(entries)
-        late = [np.maximum(self.promises.before - rows.start, 0) for rows in found]
+        late = [np.maximum(self.promises.before - rows.start, 0) for rows in chosen]
         self.tally.apart += float(sum(int(waited.sum()) for waited in late))
-        return found, entries.pairs
+        return chosen, entries.pairs
 
     def _leave(self, now: int) -> None:
         self.promises.expire(now)

@@ -102,17 +102,17 @@ class SummaryRows:
         came, times = np.unique(waiting.codes[waiting.known], return_counts=True)
         at = np.searchsorted(came, codes).clip(max=max(len(came) - 1, 0))
         more = np.where(came[at] == codes, times[at], 0) if len(came) else np.zeros(len(codes), np.int64)
-        found = BoundedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
+        groups = BoundedRows(self._keys(codes, summary, waiting), each.low + more, each.value + more, each.high + more)
         if values.nulls:
             low, value, high, _ = summary.counts.count(ValueCondition(NO_CODES, False, True), after)
             missing = int((~waiting.known).sum())
             null = (np.array([bound + missing], np.int64) for bound in (low, value, high))
             own = BoundedRows(Vector.of(self.type_, [None]), *null)
-            found = BoundedRows(
-                Vector.of(self.type_, [*found.keys.to_list(), None]),
-                *(np.concatenate(both) for both in zip(found[1:], own[1:], strict=True)),
+            groups = BoundedRows(
+                Vector.of(self.type_, [*groups.keys.to_list(), None]),
+                *(np.concatenate(both) for both in zip(groups[1:], own[1:], strict=True)),
             )
-        return found.take(np.flatnonzero(found.high > 0))
+        return groups.take(np.flatnonzero(groups.high > 0))
 
     def _keys(self, codes: Codes, summary: ColumnSummary, waiting: WaitingEvents) -> Vector:
         if is_decoded(self.type_):

@@ -16,16 +16,16 @@ Takers = Mapping[str, list[str]]
 def takers(decided: Decided, own: SharingSet) -> Takers:
     """Who takes whose answers in this batch: those that were given the very same instants, and stand where the other
     stands. Shards write their answers by themselves, and queries that brought sub-windows along read others."""
-    found: dict[str, list[str]] = {}
+    by_leader: dict[str, list[str]] = {}
     tier = own.tier
     if not decided.followers or own.shards or any(entry.readers is not None for entry in tier.entries):
-        return found
+        return by_leader
     for name, leader in decided.followers.items():
         is_here = name in own.members and name in decided.runs and name not in tier.inherited
         cursors = [tier.cursors.setdefault(who, Cursor()) for who in (name, leader)] if is_here else []
         if is_here and decided.runs[name] == decided.runs.get(leader) and cursors[0].begun == cursors[1].begun:
-            found.setdefault(leader, []).append(name)
-    return found
+            by_leader.setdefault(leader, []).append(name)
+    return by_leader
 
 
 def with_taken(answers: Iterable[Answers], taking: Takers, own: SharingSet, work: Work) -> Iterator[Answers]:

@@ -102,7 +102,9 @@ def covered_queries(rows: Rows, grouping: Grouping, due: Due) -> dict[int, Cover
     if due.opens is not None or due.closes is not None or not grouping.keys:
         return {}
     covers = [grouping.covers.of(_kind(template)) for template in grouping.templates[1]]
-    return _Search(rows, grouping, due, covers).found() if any(covers) and is_ordered(due.query, due.end) else {}
+    return (
+        _Search(rows, grouping, due, covers).covered_queries() if any(covers) and is_ordered(due.query, due.end) else {}
+    )
 
 
 def _kind(template: AnswerTemplate) -> Combining | None:
@@ -126,22 +128,22 @@ class _Search:
             self._by_slot.setdefault(slot, []).append((code, query))
             self._of_template.setdefault((code, slot), []).append(query)
 
-    def found(self) -> dict[int, CoveredQuery]:
+    def covered_queries(self) -> dict[int, CoveredQuery]:
         """Queries of slots of which nobody needs the rows, if combining costs less than these rows."""
         slots = [slot for slot, own in self._by_slot.items() if all(slot in self._covers[code] for code, _ in own)]
         sizes = self._rows.sizes([self._names[slot] for slot in slots]) if slots else []
         if sum(sizes) < LEAST_SAVED:
             return {}
-        found: dict[int, CoveredQuery] = {}
+        candidates: dict[int, CoveredQuery] = {}
         saved, is_cut = 0.0, self._rows.are_fragments
         for slot, size in zip(slots, sizes, strict=True):
             more = size - self._combined(slot) * COMBINED - len(self._by_slot[slot]) * EACH
             made = [self._covered(query, self._covers[code][slot], code) for code, query in self._by_slot[slot]]
             whole = [own for own in made if own is not None and (own.is_exact or is_cut)]
             if more >= 0 and len(whole) == len(made):
-                found |= {own.query: own for own in whole}
+                candidates |= {own.query: own for own in whole}
                 saved += more
-        covered = {query: own for query, own in found.items() if not any(part in found for part in own.parts)}
+        covered = {query: own for query, own in candidates.items() if not any(part in candidates for part in own.parts)}
         return covered if saved >= LEAST_SAVED else {}
 
     def _combined(self, slot: int) -> int:

@@ -167,7 +167,7 @@ class KeptWindows:
     ) -> dict[WindowKind, CoveringKinds]:
         """The kinds that do not slide, since others cover them that are due at the same instants."""
         asked = {kind: _Asked.of(grouping, due, windows) for kind, windows in kinds.items()}
-        found = {}
+        covered = {}
         for kind, own in asked.items():
             covering = _covering_kinds(grouping, asked, kind, own)
             if covering is None or not self._is_cheaper(covering):
@@ -175,8 +175,8 @@ class KeptWindows:
                 continue
             self._steady[kind] = self._steady.get(kind, 0) + 1
             if kind not in self._kept or self._steady[kind] >= STEADY:
-                found[kind] = covering
-        return {kind: own for kind, own in found.items() if not any(other in found for other in own.kinds)}
+                covered[kind] = covering
+        return {kind: own for kind, own in covered.items() if not any(other in covered for other in own.kinds)}
 
     def _is_cheaper(self, covering: CoveringKinds) -> bool:
         """Whether their groups, as far as these are known, are combined sooner than as many rows enter and leave."""

@@ -133,16 +133,16 @@ def _by_lookups(groupings: Sequence[Grouping]) -> Iterator[tuple[tuple[Lookup, .
 def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> Columns:
     """The events with what they find in tables; several rows of a table make several of an event."""
     columns = Columns.of(rows, inputs.columns, inputs.evaluated)
-    found: list[tuple[Prepared, npt.NDArray[np.int64]]] = []
+    joined: list[tuple[Prepared, npt.NDArray[np.int64]]] = []
     for table in tables:
         keys = [columns.array(key) for key, _ in table.lookup.keys]
         repeated, row = probe(table, keys, columns.length)
         if repeated is not None:
-            rows, found = rows.take(pa.array(repeated)), [(earlier, at[repeated]) for earlier, at in found]
+            rows, joined = rows.take(pa.array(repeated)), [(earlier, at[repeated]) for earlier, at in joined]
             columns = Columns.of(rows, inputs.columns, inputs.evaluated)
-            for earlier, at in found:
+            for earlier, at in joined:
                 columns.attach(Attached(earlier, at))
-        found.append((table, row))
+        joined.append((table, row))
         columns.attach(Attached(table, row))
     return columns
 

@@ -84,13 +84,13 @@ class Group:
 
 def walked_states(query: SlicedAggregation) -> list[str]:
     """What is folded from slices for a window of the query: states without prefixes, and counts of values."""
-    found: set[str] = set()
+    names: set[str] = set()
     for aggregate in query.template.aggregates:
         if aggregate.values:
-            found.add(f"counts of {', '.join(render(value) for value, _ in aggregate.values)}")
+            names.add(f"counts of {', '.join(render(value) for value, _ in aggregate.values)}")
         else:
-            found |= {state.name for state in states_of(aggregate) if not has_prefixes(state.partial)}
-    return sorted(found)
+            names |= {state.name for state in states_of(aggregate) if not has_prefixes(state.partial)}
+    return sorted(names)
 
 
 def is_walked(query: SlicedAggregation) -> bool:
@@ -144,7 +144,7 @@ def covered_queries(grouping: Grouping, queries: Sequence[SlicedAggregation]) ->
     for query in sorted(queries, key=lambda query: (query.at_most, query.name)):
         by_slot.setdefault((slot_of(query).name, query.window), []).append(query)
     numbers = {name: i for i, name in enumerate(grouping.slot_names)}
-    found: dict[str, Covered] = {}
+    covered: dict[str, Covered] = {}
     for query in queries if len(by_slot) > 1 else ():
         cover = grouping.covers.of(combining(query.template.aggregates)).get(numbers[slot_of(query).name])
         names = [grouping.slot_names[slot] for slot in cover.slots] if cover is not None else []
@@ -152,8 +152,8 @@ def covered_queries(grouping: Grouping, queries: Sequence[SlicedAggregation]) ->
         candidates = [next((c for c in own if _states(query) <= _states(c)), None) for own in asking]
         whole = tuple(candidate for candidate in candidates if candidate is not None)
         if names and len(whole) == len(names) and Covered(query, whole).cost < access_cost(query):
-            found[query.name] = Covered(query, whole)
-    return [own for own in found.values() if not any(candidate.name in found for candidate in own.candidates)]
+            covered[query.name] = Covered(query, whole)
+    return [own for own in covered.values() if not any(candidate.name in covered for candidate in own.candidates)]
 
 
 def _states(query: SlicedAggregation) -> set[str]:
@@ -203,16 +203,16 @@ def _accesses(queries: Sequence[SlicedAggregation], covered: Mapping[str, Covere
     by_slot: dict[str, list[SlicedAggregation]] = {}
     for query in queries:
         by_slot.setdefault(slot_of(query).name, []).append(query)
-    found = []
+    accesses = []
     for slot, own in by_slot.items():
         names, cost = tuple(query.name for query in own), max(access_cost(query) for query in own)
         wholes = [covered[name] for name in names if name in covered]
         if len(wholes) == len(own):
             covering = tuple(slot_of(candidate).name for candidate in wholes[0].candidates)
-            found.append(Access(slot, cost, covering, wholes[0].cost, names))
+            accesses.append(Access(slot, cost, covering, wholes[0].cost, names))
         else:
-            found.append(Access(slot, cost, queries=names))
-    return tuple(found)
+            accesses.append(Access(slot, cost, queries=names))
+    return tuple(accesses)
 
 
 def access_cost(query: SlicedAggregation) -> float:

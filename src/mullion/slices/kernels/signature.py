@@ -161,17 +161,17 @@ def truths(index: PredicateIndex, regions: RegionCodes, length: int) -> Mask:
 
     Time: O(n p) bytes for n events and p predicates.
     """
-    found = np.ones((length, len(index)), np.bool_)
+    satisfied = np.ones((length, len(index)), np.bool_)
     for axis in index.axes:
         numbers, present = regions.numbered([index.attributes[at] for at in axis.attributes])
-        found &= axis.runs.among(present).table(int(present.sum()))[numbers]
+        satisfied &= axis.runs.among(present).table(int(present.sum()))[numbers]
     for read, factors in index.wide_factors.items():
         coded = [(regions.codes(index.attributes[at]), index.attributes[at].regions) for at in read]
         number, some = distinct_codes(coded, length)
         combinations = {at: codes[some] for at, (codes, _) in zip(read, coded, strict=True)}
         for predicate, tree in factors:
-            found[:, predicate] &= (index.truth(tree, combinations) == TRUE)[number]
-    return found
+            satisfied[:, predicate] &= (index.truth(tree, combinations) == TRUE)[number]
+    return satisfied
 
 
 FEW_PREDICATES = 8
