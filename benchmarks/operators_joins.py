@@ -15,11 +15,12 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import operators_plot
+from benchmarks.all_join_orders import all_costs
 from benchmarks.operators_part import Part
 from benchmarks.report import Bar, Grid
 from mullion.errors import MullionError
 from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
-from mullion.planner.join_order import Order, StreamStats, all_costs, by_selectivity, choose_order
+from mullion.planner.join_order import Order, StreamStats, by_selectivity, choose_order
 
 SEED = 2006
 STREAMS = (StreamStats(10, 100, 40), StreamStats(1, 100, 100), StreamStats(1, 100, 8), StreamStats(1, 100, 5))

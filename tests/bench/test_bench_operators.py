@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from benchmarks import operators, operators_joins
+from benchmarks.all_join_orders import all_costs
 from benchmarks.connections import UNIT, WINDOW, Connections, join_size
 from benchmarks.operators_joins import FAST_FIRST, OPTIMAL, SELECTIVE, STREAMS, Size
 from mullion.operators.kernels.multiway import Joined, Mode
-from mullion.planner.join_order import all_costs
 
 TINY = Size(tuples=3_000, repeat=1)
 

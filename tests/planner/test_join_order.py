@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.all_join_orders import all_costs
 from mullion.planner.join_order import (
-    MOST_EXHAUSTIVE,
     StreamStats,
-    all_costs,
     arrival_cost,
     by_selectivity,
     choose_order,
@@ -115,8 +114,6 @@ def test_one_and_two_inputs_have_an_order() -> None:
 def test_many_fast_streams_are_not_all_moved() -> None:
     streams = [StreamStats(10 + i, 100, 50 + i) for i in range(9)] + [StreamStats(1, 10, 5) for _ in range(9)]
     assert 18 < len(list(orders_tried(streams))) <= 4096
-    with pytest.raises(ValueError, match="too many orders"):
-        all_costs(streams[: MOST_EXHAUSTIVE + 1])
 
 
 rates = st.sampled_from([0.5, 1.0, 2.0, 10.0, 25.0])

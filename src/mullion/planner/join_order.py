@@ -14,17 +14,15 @@ stream with fewer values to have none that the others have not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 
 Order = tuple[int, ...]
 """Numbers of inputs, the first to be probed first."""
 
 MOST_TRIED = 4096
 """Orders that the heuristic compares at most: with more fast streams, only the fastest of them are moved."""
-MOST_EXHAUSTIVE = 7
-"""Inputs up to which all n! orders may be compared."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +159,3 @@ def choose_order(streams: Sequence[StreamStats]) -> ChosenOrder:
     initial = next(iter(costs))
     best = min(costs, key=lambda order: costs[order])
     return ChosenOrder(best, costs[best], initial, costs[initial], len(costs))
-
-
-def all_costs(streams: Sequence[StreamStats]) -> Mapping[Order, float]:
-    """Every order's cost, to compare the heuristic with. n! of them."""
-    if len(streams) > MOST_EXHAUSTIVE:
-        raise ValueError(f"{len(streams)} inputs have too many orders to compare them all: at most {MOST_EXHAUSTIVE}")
-    return {order: order_cost(streams, order) for order in permutations(range(len(streams)))}
