@@ -167,7 +167,7 @@ class EngineWithoutSpark(Engine):
         super().__init__(**options)
         self._operation._start_feed = lambda *args, **more: None  # type: ignore[method-assign]
 
-    def deliver(self, stream: str, rows: Rows, number: int) -> None:
+    def deliver(self, stream: str, rows: Rows | pa.Table, number: int) -> None:
         """A batch of a stream."""
         source = self._runs.of(stream).source
         assert isinstance(source, MemorySource)

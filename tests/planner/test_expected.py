@@ -15,8 +15,8 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import Method, Options
 from mullion.planner.clusters import Clustering
-from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import Expected, expectations, far_off, misjudged, observed_before
+from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Pass, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.statistics import Statistics

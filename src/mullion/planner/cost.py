@@ -1,12 +1,7 @@
 """What the ways to partials cost, from what earlier batches showed.
 
-Two questions are answered before every batch.
-
-1. Where do partials come from (design decision 2)? Spark makes them, or the kernel does: from rows that Spark hands
-   over, or from the files.
-2. How does the kernel aggregate, once it knows which predicates events satisfy (decision 4)? It shares the work by
-   fragments, |T| + k beta operations, or adds every event to every query that it satisfies, alpha |T| (krishnamurthy
-   Table 5). The second takes less when fragments are nearly as many as events.
+Where do partials come from (design decision 2)? Spark makes them, or the kernel does (`kernel_cost`): from rows that
+Spark hands over, or from the files. This is asked before every batch.
 
 The constants are microseconds on 2 cores, from `python -m benchmarks windows` and `python -m benchmarks sharing`.
 """
@@ -15,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import expm1, inf, prod
+from math import inf
 
-from mullion.aggregates.base import Invertible
 from mullion.language.dialect import SECOND
 from mullion.language.query import Period
-from mullion.planner.plan import FRAGMENTS, ROWS, Grouping, Plan
+from mullion.planner.kernel_cost import Aggregation, aggregation, fragments_of, groups_of
+from mullion.planner.observed import Observed
+from mullion.planner.plan import FRAGMENTS, ROWS, Plan
 from mullion.planner.slices import paired, slices_of
 
 JOB = 90_000.0
@@ -30,22 +26,6 @@ MOVED_EVENT = 0.45
 """An event's way from the JVM to Python."""
 READ_EVENT = 0.02
 """An event's way from a file to the kernel."""
-KERNEL_EVENT, KERNEL_PARTIAL = 0.03, 0.4
-TESTED = 0.0012
-"""One predicate that an event of a group is asked for."""
-ATTRIBUTE = 0.03
-"""The region of one attribute, for one event."""
-MEMBER = 0.0003
-"""One predicate of one event, by dense rows, for each field of its states."""
-BOXED_EVENT, BOXED_CELL, BOX = 0.003, 0.001, 0.006
-"""An event that goes to the cell of its regions, a cell of the prefixes where windows end, and the box of one predicate
-there; for each field of its states."""
-COMBINED = 0.02
-"""One event of a group given to one query."""
-GIVEN = 0.1
-"""One partial of a fragment given to one query, up to its answer; or a row."""
-FRAGMENT = 0.002
-"""One predicate of one fragment."""
 
 MOST_NATIVE_PREDICATES = 16
 """Spark's generated code grows with every predicate, and past a limit it is interpreted (design decision 2)."""
@@ -53,47 +33,11 @@ MOST_NATIVE_PREDICATES = 16
 MOST_NATIVE_SETS = 8
 """Spark copies every event for each grouping of a pass."""
 
-ASSUMED_RATE = 300.0
-"""Events a second before anything was seen; krishnamurthy 3.2.2 measured 375 on the stock market."""
-
-ASSUMED_SELECTIVITY = 0.3
-"""The share of predicates that an event satisfies, before anything was seen; krishnamurthy 4.3.3 has 76 of 256."""
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the last batch held: events, the event time that they span (microseconds), and groups. Of the last batch
-    that was made into fragments, how many these were (k), and how many predicates an event (alpha) and a fragment
-    (beta) satisfied."""
-
-    events: int
-    span: int
-    groups: int = 1
-    fragments: int | None = None
-    alpha: float | None = None
-    beta: float | None = None
-    age: int = 0
-    """Batches since fragments were counted."""
-    source: str = "seen"
-    """Where it is from, for EXPLAIN: seen in a batch, expected by statistics, or assumed."""
-
-
-NOTHING_SEEN = Observed(events=int(ASSUMED_RATE * 3600), span=3_600_000_000, source="assumed")
-
 
 @dataclass(frozen=True)
 class Choice:
     way: str
     methods: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """How a grouping is aggregated in the kernel, what it costs and why."""
-
-    method: str
-    cost: float
     text: str
 
 
@@ -138,80 +82,6 @@ def native_cost(plans: Sequence[Plan], seen: Sequence[Observed]) -> float:
         partials = min(s.events, steps * groups_of(grouping, s) * fragments_of(grouping, s))
         cost += s.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
     return cost
-
-
-def groups_of(grouping: Grouping, seen: Observed) -> int:
-    return seen.groups if grouping.keys else 1
-
-
-def fragments_of(grouping: Grouping, seen: Observed) -> int:
-    """How many fragments a batch has, or at most has as long as none was seen."""
-    if seen.fragments is not None or not grouping.bits:
-        return seen.fragments or 1
-    regions = prod(min(a.regions, seen.events + 1) for a in grouping.index.attributes)
-    return int(min(seen.events, regions, 2 ** min(len(grouping.bits), 40)))
-
-
-def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "auto") -> Aggregation:
-    """Fragments or dense rows."""
-    bits, events = len(grouping.bits), seen.events
-    if not bits:
-        partials = min(events, slices * groups_of(grouping, seen))
-        return Aggregation(FRAGMENTS, events * KERNEL_EVENT + partials * KERNEL_PARTIAL, "no predicates to tell apart")
-    index = grouping.index
-    k = fragments_of(grouping, seen)
-    alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else min(seen.alpha, bits)
-    beta = alpha if seen.beta is None else min(seen.beta, bits)
-    searches = events * (KERNEL_EVENT + ATTRIBUTE * len(index.attributes))
-    shards = _cells(events, slices, k * groups_of(grouping, seen))
-    shared = searches + events * KERNEL_EVENT + k * bits * FRAGMENT + shards * (KERNEL_PARTIAL + beta * GIVEN)
-    rows = min(alpha * events, grouping.progressions.most(0, seen.span) * groups_of(grouping, seen))
-    alone = searches + rows * GIVEN
-    if grouping.keys:
-        alone += events * (len(grouping.slots) * TESTED + KERNEL_EVENT + alpha * COMBINED)
-    else:
-        alone += _dense(grouping, seen, slices)
-    possible = all(s.partial.is_dense for s in grouping.states)
-    if len(grouping.slots) == 1:
-        alone = min(alone, shared)  # the same work, without looking for fragments
-    method = FRAGMENTS if not possible or shared < alone else ROWS
-    if asked != "auto" and (asked == FRAGMENTS or possible):
-        method = asked
-    known = "at most" if seen.fragments is None else seen.source
-    text = (
-        f"{bits} predicates over {len(index.attributes)} compared expressions, k {known} {k:,} fragments of {events:,} "
-        f"events, alpha {alpha:.3g}, beta {beta:.3g}: sharing takes |T| + k beta = {events + shards * beta:,.0f} "
-        f"operations ({shared / 1e6:.3f} s), adding to each query alpha |T| = {alpha * events:,.0f} "
-        f"({f'{alone / 1e6:.3f} s' if possible else 'not possible for its aggregates'})"
-    )
-    return Aggregation(method, shared if method == FRAGMENTS else alone, text)
-
-
-def _dense(grouping: Grouping, seen: Observed, slices: int) -> float:
-    """The rows of all predicates: those that read one or two attributes from cells that they share, where that takes
-    less, and the others event by event."""
-    fields = 1 + sum(len(s.partial.stored) for s in grouping.states)
-    cost = seen.events * (len(grouping.slots) - len(grouping.bits)) * MEMBER
-    summed = all(isinstance(s.partial, Invertible) for s in grouping.states)
-    edges = grouping.progressions.most(0, seen.span) / max(1, len(grouping.slots))
-    for read, predicates in grouping.index.reads.items():
-        each = seen.events * predicates * MEMBER
-        if summed and len(read) <= 2:
-            # Every other region is a constant, and most values are one or lie between two.
-            cells = prod(max(1, grouping.index.attributes[at].regions // 2) for at in read)
-            each = min(each, seen.events * BOXED_EVENT + slices * cells * BOXED_CELL + predicates * edges * BOX)
-        cost += each
-    return cost * fields
-
-
-def _cells(events: int, slices: int, kinds: int) -> float:
-    """About how many cells hold an event, where so many kinds of events are as frequent in every slice.
-
-    >>> round(_cells(1_000_000, 10, 5)), round(_cells(1_000, 1_000, 1_000_000))
-    (50, 1000)
-    """
-    in_slice = events / max(1, slices)
-    return min(events, slices * kinds * -expm1(-in_slice / max(1, kinds)))
 
 
 def _reason(plan: Plan, seen: Observed, way: str, estimates: str, kernels: list[Aggregation], slices: int) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mullion.language.query import Period
-from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.plan import ROWS, Grouping, Plan
 from mullion.planner.slices import covered_share, slices_of
 from mullion.planner.statistics import SampledGroups, Statistics, expected_cells

@@ -175,16 +175,20 @@ class PredicateIndex:
         return [((at,), np.ascontiguousarray(table.T)) for at, table in zip(alone, tables, strict=True)]
 
     @cached_property
-    def axes(self) -> list[Axis]:
-        """The attributes that stand alone in factors, with the runs of regions in which predicates hold. Small ones are
-        one axis together, where predicates read more than two or many different pairs."""
+    def _parts(self) -> list[tuple[int, ...]]:
+        """The attributes of each axis: those that stand alone in factors. Small ones are one axis together, where
+        predicates read more than two or many different pairs."""
         alone = self._standing_alone
         read = {tuple(f.attributes for f in factors if len(f.attributes) == 1) for factors in self.factors}
-        parts = [[at] for at in alone]
-        if len(read) > FEW_PAIRS or any(len(own) > 2 for own in read):
-            parts = small_together([(at, self.attributes[at].regions) for at in alone])
-        regions = [tuple(self.attributes[at].regions for at in part) for part in parts]
-        return [Axis(tuple(part), of, self._runs(part, prod(of))) for part, of in zip(parts, regions, strict=True)]
+        if len(read) <= FEW_PAIRS and all(len(own) <= 2 for own in read):
+            return [(at,) for at in alone]
+        return [tuple(part) for part in small_together([(at, self.attributes[at].regions) for at in alone])]
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The axes, with the runs of regions in which predicates hold."""
+        regions = [tuple(self.attributes[at].regions for at in part) for part in self._parts]
+        return [Axis(part, of, self._runs(part, prod(of))) for part, of in zip(self._parts, regions, strict=True)]
 
     def _runs(self, part: Sequence[int], regions: int) -> RegionRuns:
         """Where predicates hold on an axis. Conditions that many of them have are looked at once."""
@@ -219,9 +223,15 @@ class PredicateIndex:
         return slim
 
     @cached_property
-    def reads(self) -> Counter[tuple[int, ...]]:
-        """How many predicates read the same attributes."""
-        return Counter(tuple(sorted({at for factor in own for at in factor.attributes})) for own in self.factors)
+    def classes(self) -> Counter[frozenset[tuple[int, ...]]]:
+        """How many predicates read the same axes, given by their attributes. A factor over several attributes is an
+        axis of its own."""
+        axis_of = {at: part for part in self._parts for at in part}
+        axes = (
+            frozenset(read if len(read) > 1 else axis_of[read[0]] for read, _ in factors if read)
+            for factors in self.factors
+        )
+        return Counter(axes)
 
     @cached_property
     def wide_factors(self) -> dict[tuple[int, ...], list[tuple[int, Tree]]]:

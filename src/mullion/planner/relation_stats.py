@@ -10,7 +10,7 @@ from typing import TypeVar
 from mullion.algebra.nodes import Node, Scan, scans
 from mullion.language.query import Call, Expr
 from mullion.language.render import render
-from mullion.planner.cost import ASSUMED_RATE
+from mullion.planner.observed import ASSUMED_RATE
 
 ASSUMED_DISTINCT = 1000.0
 """Different values of a key in a window, before any was seen."""

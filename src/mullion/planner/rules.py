@@ -15,8 +15,10 @@ from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.options import DEFAULTS, Options
 from mullion.planner.comparisons import compared_in
-from mullion.planner.cost import NOTHING_SEEN, Choice, Observed, aggregation, choose
+from mullion.planner.cost import Choice, choose
 from mullion.planner.cuts import amount_text
+from mullion.planner.kernel_cost import aggregation
+from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.physical import why_slices
 from mullion.planner.plan import (
     EVENTS,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mullion.algebra.streams import WEIGHT
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
-from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Pass, Plan
 from mullion.runtime.batch import FEW, Batch, Collected, Portion, job_of
 from mullion.runtime.batch import collected as in_plans

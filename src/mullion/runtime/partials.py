@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from mullion.planner.cost import NOTHING_SEEN
+from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.questions_first import give_way
 from mullion.runtime.batch import Batch, Collected

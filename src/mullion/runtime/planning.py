@@ -17,8 +17,8 @@ import pyarrow as pa
 from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
-from mullion.planner.cost import NOTHING_SEEN
 from mullion.planner.expected import expectations, observed_before
+from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.planner.schedules.steps import stepped

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.expected import Expected, far_off
+from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.sharding import Shards
 from mullion.slices.kept_stretches import KeptStretches

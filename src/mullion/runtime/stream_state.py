@@ -13,7 +13,7 @@ from mullion.algebra.streams import Stream
 from mullion.catalog.summaries import StreamStructure
 from mullion.memory import Memory
 from mullion.options import Options
-from mullion.planner.cost import NOTHING_SEEN, Observed
+from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.ahead import Ahead

@@ -11,9 +11,9 @@ from mullion.language.query import TIME_AXIS, Axis
 from mullion.language.render import duration_text, render
 from mullion.options import Options, Sharing
 from mullion.planner.clusters import Clustering
-from mullion.planner.cost import NOTHING_SEEN, Observed
 from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
+from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.physical import by_operators, sliced_of
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider

@@ -27,7 +27,7 @@ from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis
 from mullion.language.render import render
 from mullion.options import DEFAULTS, Options
-from mullion.planner.cost import Observed
+from mullion.planner.observed import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation

@@ -78,8 +78,13 @@ SPARSE = 8
 """Up to so many possible codes for each that there is, codes are made dense by a table."""
 
 
+def is_sparse(size: int, length: int) -> bool:
+    """Whether so many possible codes are too many for a table, where there are so many codes."""
+    return size > SPARSE * length + (1 << 16)
+
+
 def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
-    if size <= SPARSE * len(codes) + (1 << 16):
+    if not is_sparse(size, len(codes)):
         occurs = np.zeros(size, np.bool_)
         occurs[codes] = True
         rank = np.cumsum(occurs) - 1

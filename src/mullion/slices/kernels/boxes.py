@@ -26,6 +26,7 @@ import numpy as np
 
 from mullion.expressions.arrays import Index, Mask, Times, Whole
 from mullion.planner.fragments import TRUE, PredicateIndex
+from mullion.planner.kernel_cost import BOX, BOXED_CELL, BOXED_EVENT, MEMBER, boxed
 from mullion.planner.runs import RegionRuns
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, Cells, Stretches, sums_of_boxes
@@ -36,9 +37,6 @@ from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_c
 MOST_CELLS = 1 << 22
 MOST_TRUTHS = 1 << 24
 """Bytes that say where conditions over several attributes hold."""
-EVENT, CELL, CORNER, MEMBER = 3.0, 1.0, 6.0, 0.33
-"""Nanoseconds for a number of: an event that goes to its cell, a cell of the prefixes, the corners of a box; and by
-dense rows an event of a predicate."""
 DEAR = 4
 """Summing up prefixes costs as much as going through so many times as many cells."""
 
@@ -64,12 +62,12 @@ class BoxClass(NamedTuple):
         return self.outer.regions * self.inner.regions
 
     def cost(self, numbers: int) -> float:
-        """Nanoseconds, about."""
+        """Microseconds, about."""
         outer, inner = (np.diff(axis.runs.first)[self.slots] for axis in (self.outer, self.inner))
         rows = len(self.stretches.ending) + len(self.slots)
         boxes = float((outer * inner).mean())
         cells = min(len(self.stretches.edges), rows) * self.cells
-        return numbers * (len(self.outer.codes) * EVENT + cells * CELL + rows * boxes * CORNER)
+        return numbers * (len(self.outer.codes) * BOXED_EVENT + cells * BOXED_CELL + rows * boxes * BOX)
 
     def rows(self, fields: Fields, numbers: Whole) -> DenseRows:
         """The rows of all its predicates, given number x event."""
@@ -118,17 +116,24 @@ def box_classes(
     some = np.logical_and.reduce([np.diff(axis.runs.first) > 0 for axis in axes])
     reads = np.array([~axis.runs.are_whole(axis.regions) for axis in axes[1:]], np.bool_).reshape(-1, slots)
     possible = some & known & (reads.sum(axis=0) <= 2)
-    classes, boxed = [], np.zeros(slots, np.bool_)
+    classes = []
     kinds, kind = np.unique(reads[:, possible], axis=1, return_inverse=True)
     for number, read in enumerate(kinds.T):
         own = np.flatnonzero(possible)[kind.reshape(-1) == number]
         pair = sorted((axes[at + 1] for at in np.flatnonzero(read)), key=lambda axis: axis.regions)
         outer, inner = [axes[0], axes[0], *pair][-2:]
         made = BoxClass(own, outer, inner, _stretches(times, progressions.of_slots(own)))
-        if made.cells <= MOST_CELLS and made.cost(numbers) <= len(times) * len(own) * numbers * MEMBER:
+        if made.cells <= MOST_CELLS:
             classes.append(made)
-            boxed[own] = True
-    return classes, np.flatnonzero(some & ~boxed)
+    rest = some.copy()
+    for made in classes:
+        rest[made.slots] = False
+    costs = [made.cost(numbers) for made in classes]
+    members = [len(times) * len(made.slots) * numbers * MEMBER for made in classes]
+    by_boxes = boxed(costs, members, len(times), others=bool(rest.any()))
+    for made, is_boxed in zip(classes, by_boxes, strict=True):
+        rest[made.slots] = not is_boxed
+    return [made for made, is_boxed in zip(classes, by_boxes, strict=True) if is_boxed], np.flatnonzero(rest)
 
 
 def _stretches(times: Times, progressions: Progressions) -> Stretches:

@@ -14,6 +14,7 @@ from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.coding.dictionary import combine, runs
 from mullion.language.query import Period
 from mullion.lazy import cached_property
+from mullion.planner.kernel_cost import LEAST_SLOTS
 from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 from mullion.planner.slices import is_inside
 from mullion.slices.kernels.compiled import DenseRows
@@ -24,7 +25,7 @@ from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
 from mullion.slices.kernels.predicate_rows import rows_in_parts
-from mullion.slices.kernels.rows import LEAST_SLOTS, Fields
+from mullion.slices.kernels.rows import Fields
 from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments
 from mullion.slices.kernels.slicing import Cut
 

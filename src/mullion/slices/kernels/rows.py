@@ -133,6 +133,3 @@ def _by_slice(cut: Edges, slices: Index, predicates: Predicates, values: Values)
     start = np.full(slots, cut.edges[0], np.int64)
     room = DenseRows.room(len(cut.slots) + slots, *map(len, values))
     return room.first(states_by_slice(slices, cut, start, predicates, values, room))
-
-
-LEAST_SLOTS = 16
