@@ -40,11 +40,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """What comes, and before which batch queries come and go and the engine is stopped and started again."""
+    """What comes, and before which batch queries come and go and the engine is stopped and started again. When it is
+    `down`, they come and go before it is started."""
 
     batches: Sequence[Batch]
     changes: Mapping[int, Sequence[Change]] = field(default_factory=dict)
     restarts: frozenset[int] = frozenset()
+    down: frozenset[int] = frozenset()
 
 
 # What is asked
@@ -91,6 +93,8 @@ def query(dice: Random) -> str:
 def varied(dice: Random, text: str) -> str:
     """The same over windows of other lengths, and perhaps with another condition."""
     text = re.sub(r"RANGE \d+ us", lambda m: f"RANGE {dice.randint(1, 15)} us" if dice.random() < 0.6 else m[0], text)
+    if dice.random() < 0.3:
+        text = re.sub(r"\bx\.\w+ > 0\.5", "x.ts IS NOT NULL", text)
     text = re.sub(r"> 0.5", dice.choice(("> 0.0", "> 0.5", "> 0.9")), text)
     return re.sub(r"\[ROWS \d+", lambda m: f"[ROWS {dice.randint(1, 5)}" if dice.random() < 0.3 else m[0], text)
 
@@ -146,16 +150,15 @@ def answers(queries: Mapping[str, str], first: set[str], course: Course, folder:
     engine = start(there, folder)
     try:
         for number, batch in enumerate(course.batches):
+            changes = course.changes.get(number, ())
+            after = there.keys() ^ {change.name for change in changes}
             if number in course.restarts:
                 engine.close()
+                there = {name: queries[name] for name in after} if number in course.down else there
                 engine = start(there, folder)
-            for change in course.changes.get(number, ()):
-                if change.enters:
-                    engine.execute(queries[change.name])
-                    there[change.name] = queries[change.name]
-                else:
-                    engine.execute(f"DROP QUERY {change.name};")
-                    del there[change.name]
+            for change in changes if number not in course.down else ():
+                engine.execute(queries[change.name] if change.enters else f"DROP QUERY {change.name};")
+            there = {name: queries[name] for name in after}
             for stream, events in batch.items():
                 engine.deliver(stream, events, number)
         for stream in STREAMS:
@@ -180,7 +183,8 @@ def trial(seed: int) -> None:
     course = Course(given, changes(dice, len(given)))
     if dice.random() < 0.4:
         restarts = frozenset(number for number in range(1, len(given)) if dice.random() < 0.3)
-        course = Course(given, course.changes, restarts)
+        down = frozenset(number for number in restarts if dice.random() < 0.5)
+        course = Course(given, course.changes, restarts, down)
     try:
         with tempfile.TemporaryDirectory() as folder:
             among = answers(queries, {"q0", "q1"}, course, Path(folder) if course.restarts else None)

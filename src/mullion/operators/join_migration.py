@@ -3,6 +3,7 @@
 A row that came at ts leaves a window of length r at ts + r, so its end follows from its start. Rows that no plan
 selects any more are dropped, for views rely on it. Rows that had already left a shorter window, or that no plan
 selected, are missing. No answer of the plans that select them now sees them, since the windows of these began later.
+Columns that only plans of now read are NULL in rows of before, for the same reason.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from mullion.algebra.column_names import conjunction
 from mullion.algebra.nodes import Join
+from mullion.expressions.vector import arrow_type
 from mullion.kernels.columns import Columns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
@@ -56,6 +58,10 @@ def _wanted(table: pa.Table, predicates: Sequence[Expr], types: Mapping[str, Typ
     if not predicates:
         return table
     predicate = conjunction(predicates)
-    passes = Columns.of(table, {name: types[name] for name in names_read(predicate)}).value(predicate)
+    columns = Columns(len(table))
+    for name in names_read(predicate):
+        lacks = name not in table.column_names
+        columns.add(name, pa.nulls(len(table), arrow_type(types[name])) if lacks else table.column(name), types[name])
+    passes = columns.value(predicate)
     wanted = passes.values & passes.valid
     return table if wanted.all() else table.filter(pa.array(wanted))
