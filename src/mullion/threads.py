@@ -92,20 +92,20 @@ def iterated_side_by_side(
             yield from task()
         return
     stopped, rest = Event(), iter(tasks)
-    made = _Made(threads, weight, most)
+    yielded = _Yielded(threads, weight, most)
     with ThreadPoolExecutor(threads, thread_name_prefix="mullion-sets") as pool:
-        working = [pool.submit(_iterate, rest, made, stopped) for _ in range(threads)]
+        working = [pool.submit(_iterate, rest, yielded, stopped) for _ in range(threads)]
         try:
-            while items := made.take():
+            while items := yielded.take():
                 yield from items
             for future in working:
                 future.result()
         finally:
             stopped.set()
-            made.close()
+            yielded.close()
 
 
-class _Made(Generic[T]):
+class _Yielded(Generic[T]):
     """Items of several makers that wait to be taken."""
 
     def __init__(self, makers: int, weight: Callable[[T], int], most: float) -> None:
@@ -148,16 +148,16 @@ class _Made(Generic[T]):
             self._room.notify_all()
 
 
-def _iterate(tasks: Iterator[Callable[[], Iterator[T]]], made: _Made[T], stopped: Event) -> None:
+def _iterate(tasks: Iterator[Callable[[], Iterator[T]]], yielded: _Yielded[T], stopped: Event) -> None:
     """Work on one task after the other, of those that nobody has begun."""
     try:
         for task in tasks:
             for item in task():
-                made.put(item)
+                yielded.put(item)
                 if stopped.is_set():
                     return
     except BaseException:
         stopped.set()
         raise
     finally:
-        made.end()
+        yielded.end()

@@ -233,12 +233,12 @@ def _added(keys: Whole, counts: Whole) -> tuple[Whole, Whole]:
 
 def runs_of_counters(keys: Whole, counts: Whole, ends: Whole, most: int) -> list[CountersOf | None]:
     """The counters of each run, which ends at ends[r]; None of an empty one."""
-    made: list[CountersOf | None] = []
+    by_run: list[CountersOf | None] = []
     first = 0
     totals: Array = np.concatenate([[0], np.cumsum(counts)])
     for last in ends.tolist():
         total = int(totals[last] - totals[first])
         own = NumberCounters.of(keys[first:last], counts[first:last], total, 0, most)
-        made.append(CountersOf((own,)) if last > first else None)
+        by_run.append(CountersOf((own,)) if last > first else None)
         first = last
-    return made
+    return by_run

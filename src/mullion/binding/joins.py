@@ -93,7 +93,7 @@ class Parts:
         first. A name that means several columns of a side is left to whoever looks it up there."""
         merged: list[tuple[str, set[int]]] = []
         for sides in self.merging:
-            made = []
+            of_join = []
             for name in dict.fromkeys(column.name.lower() for column in sides.join.using):
                 both: set[int] = set()
                 for side in (sides.left, sides.right):
@@ -101,8 +101,8 @@ class Parts:
                     known = [of for column, of in merged if column == name and owners <= of]
                     both |= owners if known or len(owners) == 1 else set()
                 merged = [(column, of) for column, of in merged if column != name or not of <= both]
-                made.append((name, both))
-            merged = made + merged
+                of_join.append((name, both))
+            merged = of_join + merged
         return merged
 
     def conditions(self, scope: Scope) -> list[Expr]:

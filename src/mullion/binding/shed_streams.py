@@ -146,7 +146,7 @@ class _Rewriting:
             )
             yield Unit(Case(weights, ONE), Case(events, Literal(0, BIGINT)))
 
-    def _found(self) -> Iterator[Expr]:
+    def _conditions_of_pairs(self) -> Iterator[Expr]:
         """What pairs that were looked for fulfil."""
         for source in self._shed:
             if not source.shedding.drops_events:
@@ -154,7 +154,7 @@ class _Rewriting:
                 yield Case(((self._events.is_last(source.named), probes),), Literal(True, BOOLEAN))
 
     def query(self) -> Query:
-        asked = [*([] if self._query.where is None else [self._query.where]), *self._found()]
+        asked = [*([] if self._query.where is None else [self._query.where]), *self._conditions_of_pairs()]
         query = replace(self._query, approximate=False, where=conjunction(asked) if asked else None)
         if not is_aggregating(query):
             return replace(query, items=(*query.items, Item(Call("divide", (ONE, self._weight)), KEPT_SHARE)))

@@ -201,7 +201,7 @@ def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:
     """Which of the table's distinct values each event has; -1 for others and for NULL."""
     if isinstance(key, Vector):
         if isinstance(distinct, pa.Array):
-            return _found(key.to_arrow(), distinct)
+            return _places_of(key.to_arrow(), distinct)
         codes = _places(bits(key.values), distinct)
         return codes if key.valid.all() else np.where(key.valid, codes, -1)
     key = in_one_piece(key)
@@ -209,16 +209,16 @@ def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:
         own = np.append(_codes(key.dictionary, distinct), np.int64(-1))
         return own[np.asarray(key.indices.fill_null(-1), np.int64)]
     if isinstance(distinct, pa.Array):
-        return _found(key, distinct)
+        return _places_of(key, distinct)
     codes = _places(whole_numbers(key), distinct)
     return codes if not key.null_count else np.where(np.asarray(key.is_valid()), codes, -1)
 
 
-def _found(values: pa.Array, distinct: pa.Array) -> Whole:
+def _places_of(values: pa.Array, distinct: pa.Array) -> Whole:
     if values.type != distinct.type:
         distinct = distinct.cast(values.type)
-    found = pc.index_in(values, value_set=distinct, skip_nulls=True)
-    return np.asarray(found.fill_null(-1), np.int64)
+    places = pc.index_in(values, value_set=distinct, skip_nulls=True)
+    return np.asarray(places.fill_null(-1), np.int64)
 
 
 def _places(values: npt.NDArray[Any], known: Whole) -> Whole:
@@ -231,4 +231,4 @@ def _places(values: npt.NDArray[Any], known: Whole) -> Whole:
         place[known - low] = np.arange(len(known))
         inside = (values >= low) & (values <= high)
         return place[np.where(inside, values - low, -1)]
-    return _found(pa.array(values), pa.array(known))
+    return _places_of(pa.array(values), pa.array(known))

@@ -185,25 +185,25 @@ class Covers:
             for expr, values in conjunction.of.items():
                 contexts.setdefault((expr, conjunction.without(expr)), {})[slot] = values
         whole = {conjunction.without(None): slot for slot, conjunction in conjunctions.items()}
-        found = _Found()
+        covers = _CoversSoFar()
         axes = {}
         for (expr, context), sets in contexts.items():
             if context in whole:
                 sets[whole[context]] = ALL_VALUES
             if len(sets) <= MOST_SETS:
-                axes[expr, context] = axis = _Axis(sets, found)
+                axes[expr, context] = axis = _Axis(sets, covers)
                 axis.find_disjoint()
         for axis in axes.values() if kind is Combining.SUBTRACTING else ():
             axis.find_supercovers()
         for slot, conjunction in conjunctions.items() if kind is Combining.ANY else ():
-            self._find_any(slot, conjunction, axes, found)
-        return found.covers
+            self._find_any(slot, conjunction, axes, covers)
+        return covers.by_slot
 
     def _find_any(
-        self, slot: int, conjunction: _Conjunction, axes: Mapping[tuple[Expr, _Context], _Axis], found: _Found
+        self, slot: int, conjunction: _Conjunction, axes: Mapping[tuple[Expr, _Context], _Axis], covers: _CoversSoFar
     ) -> None:
         """A cover of sets that may overlap, also of a disjunction over several expressions."""
-        if found.is_settled(slot):
+        if covers.is_settled(slot):
             return
         options = [[(axes.get((expr, conjunction.without(expr))), values)] for expr, values in conjunction.of.items()]
         for part in conjunction.wide:
@@ -213,32 +213,32 @@ class Covers:
             found_parts = [None if axis is None else axis.overlapping(values, slot) for axis, values in option]
             parts = dict.fromkeys(part for parts in found_parts for part in parts or ())
             if None not in found_parts and 0 < len(parts) <= MOST_PARTS:
-                found.add(slot, Cover(tuple(parts)))
+                covers.add(slot, Cover(tuple(parts)))
                 return
 
 
-class _Found:
+class _CoversSoFar:
     """Covers so far, and the predicates that are part of one."""
 
     def __init__(self) -> None:
-        self.covers: dict[int, Cover] = {}
+        self.by_slot: dict[int, Cover] = {}
         self._parts: set[int] = set()
 
     def add(self, slot: int, cover: Cover) -> None:
-        self.covers[slot] = cover
+        self.by_slot[slot] = cover
         self._parts |= set(cover.slots)
 
     def is_settled(self, slot: int) -> bool:
-        return slot in self.covers or slot in self._parts
+        return slot in self.by_slot or slot in self._parts
 
 
 class _Axis:
     """Sets of values of one expression as numbers with a bit for each cell, from the smallest set to the largest."""
 
-    def __init__(self, sets: Mapping[int, ValueSet], found: _Found) -> None:
+    def __init__(self, sets: Mapping[int, ValueSet], covers: _CoversSoFar) -> None:
         self._known = {edge for values in sets.values() for edge in values.edges()}
         self._edges = sorted(self._known)
-        self._found = found
+        self._covers = covers
         masks = ((slot, self._mask(values)) for slot, values in sets.items())
         self._sets = sorted((mask.bit_count(), slot, mask) for slot, mask in masks if mask)
         self._by_lowest: dict[int, list[tuple[int, int, int]]] = {}
@@ -257,10 +257,10 @@ class _Axis:
     def find_disjoint(self) -> None:
         """Covers of sets that have no event in common, of smaller sets first."""
         for size, slot, mask in self._sets:
-            parts = None if self._found.is_settled(slot) else self._disjoint(mask)
+            parts = None if self._covers.is_settled(slot) else self._disjoint(mask)
             if parts is not None:
-                self._found.add(slot, Cover(parts))
-            elif slot not in self._found.covers:
+                self._covers.add(slot, Cover(parts))
+            elif slot not in self._covers.by_slot:
                 self._by_lowest.setdefault(_lowest(mask), []).append((size, slot, mask))
 
     def _disjoint(self, mask: int, but: int | None = None) -> tuple[int, ...] | None:
@@ -270,7 +270,7 @@ class _Axis:
             beginning = self._by_lowest.get(_lowest(mask), [])
             at = bisect_left(beginning, (mask.bit_count() + 1,))
             for _, slot, own in reversed(beginning[max(0, at - MOST_TRIED) : at]):
-                if not own & ~mask and slot != but and slot not in self._found.covers:
+                if not own & ~mask and slot != but and slot not in self._covers.by_slot:
                     parts.append(slot)
                     mask &= ~own
                     break
@@ -281,14 +281,14 @@ class _Axis:
     def find_supercovers(self) -> None:
         """A larger set, or what covers it, less a surplus that has a disjoint cover."""
         for at, (_, slot, mask) in enumerate(self._sets):
-            if self._found.is_settled(slot):
+            if self._covers.is_settled(slot):
                 continue
             larger = (own for own in self._sets[at + 1 : at + 1 + MOST_TRIED] + self._sets[-1:] if not mask & ~own[2])
             for _, other, own in larger:
-                whole = self._found.covers.get(other, Cover((other,)))
+                whole = self._covers.by_slot.get(other, Cover((other,)))
                 surplus = None if slot in whole.slots or whole.taken else self._disjoint(own & ~mask, slot)
                 if surplus is not None and not set(surplus) & set(whole.added):
-                    self._found.add(slot, Cover(whole.added, surplus))
+                    self._covers.add(slot, Cover(whole.added, surplus))
                     break
 
     def overlapping(self, values: ValueSet, but: int) -> tuple[int, ...] | None:
@@ -299,13 +299,13 @@ class _Axis:
         parts = self._disjoint(mask, but)
         if parts is not None or mask.bit_count() < 2:
             return parts
-        found: list[int] = []
+        slots: list[int] = []
         at = bisect_left(self._sets, (mask.bit_count() + 1,))
         for _, slot, own in reversed(self._sets[max(0, at - MOST_OVERLAPPING) : at]):
-            if own & rest and not own & ~mask and slot != but and slot not in self._found.covers:
-                found.append(slot)
+            if own & rest and not own & ~mask and slot != but and slot not in self._covers.by_slot:
+                slots.append(slot)
                 rest &= ~own
-        return None if rest or not found else tuple(found)
+        return None if rest or not slots else tuple(slots)
 
 
 def _lowest(mask: int) -> int:

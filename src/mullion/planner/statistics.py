@@ -255,13 +255,13 @@ class Statistics:
             return None
         selected: Truths = np.asarray(sample.truths_of(predicates).any(axis=1))
         counts = np.bincount(sample.groups[selected], minlength=int(sample.groups.max(initial=0)) + 1)
-        found = SampledGroups.of(counts, len(selected), self.events)
+        chosen = SampledGroups.of(counts, len(selected), self.events)
         # Groups of which the sample has many events tell how many are left out because of their keys.
         telling = np.bincount(sample.groups, minlength=1) * selected.mean() >= 3 if len(selected) else counts > 0
-        number = found.number
-        if not found.is_exact and telling.sum() >= LEAST_TELLING:
-            number = max(len(found.frequencies), round(groups.number * float((counts[telling] > 0).mean())))
-        return replace(found, number=min(number, groups.number))
+        number = chosen.number
+        if not chosen.is_exact and telling.sum() >= LEAST_TELLING:
+            number = max(len(chosen.frequencies), round(groups.number * float((counts[telling] > 0).mean())))
+        return replace(chosen, number=min(number, groups.number))
 
     def cells(self, grouping: str, predicates: Sequence[Expr | None], slices: Floats, shares: Floats) -> Floats | None:
         """For each predicate, the pairs of a slice and a group that hold an event which satisfies it, if so many slices

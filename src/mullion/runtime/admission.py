@@ -208,15 +208,15 @@ class Admission:
     def _job(self, queries: Sequence[SlicedAggregation]) -> Backfill:
         """What reads the past of queries that entered together: with BACKFILL that of one, otherwise the events of the
         newest time when they did."""
-        state, one = self._state, queries[0]
+        state, first = self._state, queries[0]
         sets = [[query for query in queries if query.name in own.members] for own in state.sets.values()]
         together = [own for own in sets if own]
-        if one.backfill:
-            assert one.after is not None
-            since = first_end(one.after, one.window) - one.window.range
+        if first.backfill:
+            assert first.after is not None
+            since = first_end(first.after, first.window) - first.window.range
             return Backfill(self.past(), together, since, state.lookups.table, state.options)
-        assert one.start is not None
-        return Backfill(self.past(), together, one.start, state.lookups.table, state.options)
+        assert first.start is not None
+        return Backfill(self.past(), together, first.start, state.lookups.table, state.options)
 
     def _has_no_past(self, queries: Sequence[SlicedAggregation], problem: BaseException) -> None:
         """It was promised and cannot be read: nothing is answered that would lack it."""

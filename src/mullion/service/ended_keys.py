@@ -49,10 +49,10 @@ def _value(name: str, type_: Type, value: Any) -> pa.Array:
     """As a column of one value. Other than texts it may be given as the text of it, as SQL casts it."""
     if value is not None and not isinstance(value, bytes) and type_ != STRING:
         cast, _ = resolve(Cast(Literal(str(value), STRING), type_), {})
-        found = evaluate(cast, {}, 1)
+        vector = evaluate(cast, {}, 1)
     else:
-        found = Vector.of(type_, [value])
-    if not found.valid[0]:
+        vector = Vector.of(type_, [value])
+    if not vector.valid[0]:
         hint = "a key with a NULL never ends" if value is None else None
         raise MullionError(f"{value!r} is no value of '{name}', which is {type_}", hint=hint)
-    return found.to_arrow()
+    return vector.to_arrow()

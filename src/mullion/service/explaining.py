@@ -77,13 +77,13 @@ class Explainer:
 
     def summaries(self) -> list[ColumnSummary]:
         """Every summary, as the last commit left it, or as it is before there was any event."""
-        found = []
+        summaries = []
         for definition in self._catalog.summaries:
             run = self._runs.get(definition.stream)
             known = None if run is None or run.view is None else run.view.synopses.get(definition.name)
             is_known = isinstance(known, ColumnSummary) and known.definition == definition
-            found.append(known if isinstance(known, ColumnSummary) and is_known else ColumnSummary(definition))
-        return found
+            summaries.append(known if isinstance(known, ColumnSummary) and is_known else ColumnSummary(definition))
+        return summaries
 
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""

@@ -171,7 +171,7 @@ class _RowsOfSlots:
         asked = self.sequence.segments(slot, start, end)
         return ranged_groups(self.sequence, self.grouping, asked, self.sequence.count_pairs(asked))
 
-    def found(self, due: Due, windows: Index, count: Index) -> RangedGroups:
+    def groups_in(self, due: Due, windows: Index, count: Index) -> RangedGroups:
         """What these groups have in each window."""
         give_way()
         return ranged_groups(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
@@ -270,7 +270,7 @@ def _found_in_turns(
         allowed = _allowed(turn, grouping, due, work.over)
         if len(allowed) < len(turn):
             turn, number = allowed, own.count(due, allowed)
-        yield turn, own.found(due, turn, number)
+        yield turn, own.groups_in(due, turn, number)
 
 
 def _turns(count: Index, most: int) -> Iterator[slice]:

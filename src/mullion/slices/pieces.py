@@ -46,13 +46,13 @@ class Piece:
 
 def pieces(entries: Iterable[PartialSubWindows], groupings: Sequence[str], start: int, end: int) -> list[Piece]:
     """The pieces of a window, the oldest first. Cutting the window elsewhere changes those at its ends alone."""
-    found = [
+    cut = [
         piece
         for entry in entries
         if entry.grouping in groupings and entry.oldest < end and entry.newest >= start
         for piece in _cut(entry, start, end)
     ]
-    return sorted(found, key=lambda piece: (piece.high, piece.low))
+    return sorted(cut, key=lambda piece: (piece.high, piece.low))
 
 
 def _cut(entry: PartialSubWindows, start: int, end: int) -> Iterator[Piece]:

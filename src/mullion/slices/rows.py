@@ -130,14 +130,14 @@ class Rows:
     def runs(self, slots: Mapping[str, int]) -> list[tuple[int, int, slice]] | None:
         """The numbers of slots, and of sub-windows with the rows there that belong to it, by slot; None where these do
         not follow one another."""
-        found = []
+        runs = []
         for at, entry in enumerate(self.entries):
             bounds = entry.slot_bounds
             if bounds is None:
                 return None
             own = zip(entry.slots, bounds.tolist(), bounds[1:].tolist(), strict=False)
-            found += [(slots[name], at, slice(low, high)) for name, low, high in own if name in slots and high > low]
-        return sorted(found, key=lambda run: run[:2])
+            runs += [(slots[name], at, slice(low, high)) for name, low, high in own if name in slots and high > low]
+        return sorted(runs, key=lambda run: run[:2])
 
     def members(self, slots: Mapping[str, int]) -> tuple[Index, Index]:
         """Pairs of a row and the number of a slot that it belongs to."""

@@ -37,13 +37,13 @@ def text(summary: ColumnSummary) -> str:
     >>> text(ColumnSummary(StreamSummary("s", "store", "item", "counts", (), **shape)))
     'store(item) by counts; G1 10 s (0 zones, 0 by drift), G2 40 s (0), G3 160 s (0); 0 bytes of 256 MB'
     """
-    own, told = summary.definition, stats(summary)
+    own, facts = summary.definition, stats(summary)
     options = f" ({', '.join(f'{name} {value}' for name, value in own.options)})" if own.options else ""
     parts = []
-    for age, zones in enumerate(told["zones"]):
+    for age, zones in enumerate(facts["zones"]):
         length = duration_text(own.granularity * own.rate**age)
-        by_drift = "" if age else f" zones, {told['by_drift']} by drift"
+        by_drift = "" if age else f" zones, {facts['by_drift']} by drift"
         parts.append(f"G{age + 1} {length} ({zones}{by_drift})")
     limit = "" if own.memory is None else f" of {size_text(own.memory)}"
-    since = "" if told["since"] is None else f"; tells of events after {moment(told['since']).isoformat()}"
-    return f"{told['on']} by {own.kind}{options}; {', '.join(parts)}; {size_text(told['bytes'])}{limit}{since}"
+    since = "" if facts["since"] is None else f"; tells of events after {moment(facts['since']).isoformat()}"
+    return f"{facts['on']} by {own.kind}{options}; {', '.join(parts)}; {size_text(facts['bytes'])}{limit}{since}"
