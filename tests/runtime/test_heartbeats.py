@@ -61,6 +61,33 @@ def test_the_smallest_heartbeat() -> None:
         assert engine.aside("late")[0].column("v").to_pylist() == [99]
 
 
+def test_queries_with_slide_at_most_wait_for_later_events_too() -> None:
+    """As above, every 5 us at most. The windows that end at 20 to 105 lie between two events once 100 has come."""
+    counts = COUNTS.replace("SLIDE", "SLIDE AT MOST")
+    with local_engine(f"{STREAM.format('s', 0)}; {counts}", most_answers=50) as engine:
+        engine.deliver("s", rows(1, 7), 0)
+        for heartbeat in (12, 100, 900, 1000):
+            engine.advance("s", at(heartbeat))
+        assert told(engine) == [(5, 1), (10, 2), (15, 1)] and not engine.stopped
+        engine.deliver("s", rows(1001), 1)
+        assert engine.stopped  # as a run that had no heartbeats
+
+
+def test_windows_between_two_events_are_answered_though_a_heartbeat_came_between() -> None:
+    """Two queries of different lengths: at 100 the shorter one waits from 20 on, the longer one from 40 on."""
+    longer = COUNTS.replace("QUERY q", "QUERY r").replace("RANGE 10", "RANGE 30")
+    script = f"{STREAM.format('s', 0)}; {COUNTS}; {longer}".replace("SLIDE", "SLIDE AT MOST")
+    with local_engine(script) as engine:
+        engine.deliver("s", rows(1, 7), 0)
+        engine.advance("s", at(50))
+        assert told(engine) == [(5, 1), (10, 2), (15, 1)]
+        engine.advance("s", at(60))
+        engine.deliver("s", rows(60, 71), 1)
+        assert told(engine)[3:] == [(end, 0) for end in range(20, 65, 5)] + [(65, 1), (70, 1)]
+        ends = [row["window_end"].microsecond for row in engine.results("r").to_arrow().to_pylist()]
+        assert ends == list(range(5, 75, 5))
+
+
 def test_a_silent_stream_stops_no_join() -> None:
     with local_engine(f"{STREAM.format('a', 0)}; {STREAM.format('b', 0)}; {JOIN}") as engine:
         engine.deliver("a", rows(1, 3), 0)

@@ -61,6 +61,8 @@ class Trial:
     leaving: list[tuple[int, int]]
     """After so many batches, the query of this number."""
     batches: list[list[dict[str, Any]]]
+    heartbeats: frozenset[int]
+    """After these batches event time goes on to the next event."""
     restarts: frozenset[int]
     crashes: frozenset[int]
     capacity: float | None
@@ -104,6 +106,7 @@ def trials(draw: st.DrawFn) -> Trial:
         entering=draw(st.lists(st.tuples(sometime, asked_queries), max_size=2)),
         leaving=draw(st.lists(st.tuples(sometime, st.integers(0, 4)), max_size=2)),
         batches=batches,
+        heartbeats=draw(st.frozensets(sometime, max_size=3)),
         restarts=draw(st.frozensets(sometime, max_size=2)),
         crashes=draw(st.frozensets(sometime, max_size=2)),
         capacity=draw(st.sampled_from([None, None, 1.0, 4.0, 15.0])),
@@ -143,6 +146,8 @@ class Played:
                 self._crash(batch)
             else:
                 self._take(batch)
+            if number in trial.heartbeats:
+                self._go_on(number)
             for at, left in trial.leaving:
                 if at == number:
                     course.queries = [query for query in course.queries if query.name != f"q{left}"]
@@ -153,6 +158,15 @@ class Played:
                 self._begin()
         self._note(course.end)
         return course
+
+    def _go_on(self, number: int) -> None:
+        """A heartbeat that makes no event late. Windows that begin after the newest event wait."""
+        run, later = self.course.run, [e["ts"] for batch in self.trial.batches[number + 1 :] for e in batch]
+        time = min(later, default=1000)
+        if run.newest is None or time <= run.newest:
+            return
+        for name, instants in self._note(lambda: run.advance(time)).items():
+            assert all(instant <= run.newest + dict(named(self.trial))[name].range for instant in instants)
 
     def _begin(self) -> None:
         self.course.begin()

@@ -170,7 +170,7 @@ class AnswersStage:
         assert watermark is not None
         for sharing_set in self._state.sets.values():
             assert sharing_set.plan is not None
-            horizon = sharing_set.tier.forget(sharing_set.plan, watermark)
+            horizon = sharing_set.tier.forget(sharing_set.plan, watermark, self._state.scheduling.clock)
             sharing_set.kept_stretches.forget(horizon)
             for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
                 shards.forget(horizon)

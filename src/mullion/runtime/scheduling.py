@@ -45,7 +45,7 @@ class Scheduling:
         self.pace = Pace()
         self.standings: dict[str, ScheduledQuery] = {}
         self.clock: int | None = None
-        """Updates up to here have come."""
+        """Updates up to here have come, and no window that ends before waits for a later event."""
         self._debt = 0.0
         self._queries: dict[str, SlicedAggregation] = {}
         self._groups: tuple[object, list[Group]] = None, []
@@ -85,16 +85,17 @@ class Scheduling:
         schedule: Any,
     ) -> Decided:
         """The instants of all queries that updates up to the watermark make due; None for the end of the input.
-        Queries that are waiting for their past are left out."""
+        Queries that are waiting for their past are left out. Event time may go on without events: windows that begin
+        after the newest one wait until a later one shows that they lie between two."""
         if not self.standings:
             return Decided()
         since = oldest if self.clock is None else self.clock
-        longest = max(query.window.range for query in self._queries.values())
-        until = newest + longest if watermark is None else watermark
+        ranges = [query.window.range for query in self._queries.values()]
+        until = newest + max(ranges) if watermark is None else min(watermark, newest + max(ranges))
         if until < since:
             return Decided()
         active = frozenset(name for name in self._queries if name not in waiting and self._is_active(name, since))
-        tasks = list(self._tasks(sets, active, since, oldest, schedule))
+        tasks = [task for task in self._tasks(sets, active, since, oldest, schedule) if self._may_hold(task, newest)]
         timetable = Timetable(scheduler_of(schedule), tasks, self._debt)
         stretch = Stretch(since, until)
         load = timetable.load * (until - since)
@@ -106,8 +107,12 @@ class Scheduling:
         decided.followers = {name: leader for group in self._groups[1] for name, leader in group.followers}
         self._debt = timetable.debt
         if watermark is not None:
-            self.clock = watermark
-        return self._asked(decided, oldest, newest if watermark is None else None)
+            self.clock = max(since, min(watermark, newest + min(ranges)))
+        return self._asked(decided, oldest, newest)
+
+    def _may_hold(self, own: Scheduled, newest: int) -> bool:
+        """Whether a window of the task's next execution may hold the newest event."""
+        return own.deadline <= newest + max(self._queries[name].window.range for name in own.task.queries)
 
     def _is_active(self, name: str, since: int) -> bool:
         stop = self._queries[name].stop
@@ -166,18 +171,16 @@ class Scheduling:
             lowest = max(lowest, query.after + 1)
         return lowest
 
-    def _asked(self, decided: Decided, oldest: int, last_event: int | None) -> Decided:
-        """The instants that queries may be answered at, each once; they are noted as executed. After the last event
+    def _asked(self, decided: Decided, oldest: int, newest: int) -> Decided:
+        """The instants that queries may be answered at, each once; they are noted as executed. After the newest event
         those whose window may hold it."""
         for name, runs in decided.runs.items():
             query, standing = self._queries[name], self.standings[name]
             lowest = self._lowest(name, oldest)
             if standing.last is not None:
                 lowest = max(lowest, standing.last + 1)
-            highest = query.stop
-            if last_event is not None:
-                held = last_event + query.window.range
-                highest = held if highest is None else min(highest, held)
+            held = newest + query.window.range
+            highest = held if query.stop is None else min(query.stop, held)
             kept = [cut for run in runs if (cut := _between(run, lowest, highest)) is not None]
             decided.runs[name] = kept
             if kept:
@@ -201,10 +204,9 @@ class Scheduling:
         self.pace.restore(state["pace"])
 
 
-def _between(run: InstantRun, lowest: int, highest: int | None) -> InstantRun | None:
+def _between(run: InstantRun, lowest: int, highest: int) -> InstantRun | None:
     """The part of a run from one instant to another."""
     skipped = max(0, -((run.first - lowest) // run.slide))
     first, count = run.first + skipped * run.slide, run.count - skipped
-    if highest is not None:
-        count = min(count, (highest - first) // run.slide + 1)
+    count = min(count, (highest - first) // run.slide + 1)
     return InstantRun(first, count, run.slide) if count > 0 else None

@@ -124,11 +124,13 @@ class WindowTier:
                 counted = {other.name: Rows(entries, other) for other in counting}
                 yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
 
-    def forget(self, plan: Plan, watermark: int) -> int:
-        """Drop what no later window needs, and return the time before which nothing is kept."""
+    def forget(self, plan: Plan, watermark: int, scheduled: int | None = None) -> int:
+        """Drop what no later window needs, and return the time before which nothing is kept. Those of queries with SLIDE
+        AT MOST may lie behind the watermark: they have been `scheduled` up to here."""
+        clock = watermark if scheduled is None else min(watermark, scheduled)
         asked = {
             # One with SLIDE AT MOST may still be answered at the last instant.
-            (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark - q.window.slide)
+            (q.window, q.start, q.after, q.stop, q.name in self.waiting, clock - q.window.slide)
             if q.at_most is not None
             else (q.window, q.start, q.after, q.stop, q.name in self.waiting, watermark)
             for grouping in plan.answering
