@@ -125,8 +125,8 @@ class WindowTier:
                 yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
 
     def forget(self, plan: Plan, watermark: int, scheduled: int | None = None) -> int:
-        """Drop what no later window needs, and return the time before which nothing is kept. Those of queries with SLIDE
-        AT MOST may lie behind the watermark: they have been `scheduled` up to here."""
+        """Drop what no later window needs, and return the time before which nothing is kept. Those of queries with
+        SLIDE AT MOST may lie behind the watermark: they have been `scheduled` up to here."""
         clock = watermark if scheduled is None else min(watermark, scheduled)
         asked = {
             # One with SLIDE AT MOST may still be answered at the last instant.
