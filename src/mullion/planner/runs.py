@@ -33,7 +33,7 @@ class RegionRuns(NamedTuple):
     def of(table: npt.NDArray[np.uint8]) -> RegionRuns:
         """Of membership bytes, predicate x region.
 
-        >>> [part.tolist() for part in Runs.of(np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], np.uint8))]
+        >>> [part.tolist() for part in RegionRuns.of(np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], np.uint8))]
         [[0, 2, 2, 3], [0, 2, 0], [1, 4, 4]]
         """
         padded = np.pad(table, ((0, 0), (1, 1)))
@@ -45,7 +45,7 @@ class RegionRuns(NamedTuple):
     def of_single(held: Sequence[tuple[int, int]]) -> RegionRuns:
         """Of predicates that hold in one run each, or nowhere.
 
-        >>> [part.tolist() for part in Runs.of_single([(1, 3), (4, 4), (0, 2)])]
+        >>> [part.tolist() for part in RegionRuns.of_single([(1, 3), (4, 4), (0, 2)])]
         [[0, 1, 1, 2], [1, 0], [3, 2]]
         """
         low, high = np.array(held, np.intp).reshape(-1, 2).T
@@ -63,7 +63,8 @@ class RegionRuns(NamedTuple):
     def of_all(self, own: Index, number: int, regions: int) -> RegionRuns:
         """If these are the runs of some of so many predicates, those of all: the others hold everywhere.
 
-        >>> [part.tolist() for part in Runs(np.array([0, 1]), np.array([3]), np.array([4])).of_all(np.array([1]), 2, 9)]
+        >>> runs = RegionRuns(np.array([0, 1]), np.array([3]), np.array([4]))
+        >>> [part.tolist() for part in runs.of_all(np.array([1]), 2, 9)]
         [[0, 1, 2], [0, 3], [9, 4]]
         """
         numbers, of_own = np.ones(number, np.intp), np.diff(self.first)
@@ -77,7 +78,8 @@ class RegionRuns(NamedTuple):
     def take(self, predicates: Index) -> RegionRuns:
         """Those of some predicates, one after the other.
 
-        >>> [part.tolist() for part in Runs(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2])).take([1, 0])]
+        >>> runs = RegionRuns(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2]))
+        >>> [part.tolist() for part in runs.take([1, 0])]
         [[0, 1, 3], [1, 0, 3], [2, 2, 4]]
         """
         numbers = np.diff(self.first)[predicates]
@@ -92,7 +94,7 @@ class RegionRuns(NamedTuple):
     def among(self, present: Mask) -> RegionRuns:
         """The same among the regions that are present, which are numbered anew.
 
-        >>> runs = Runs(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2]))
+        >>> runs = RegionRuns(np.array([0, 2, 3]), np.array([0, 3, 1]), np.array([2, 4, 2]))
         >>> [part.tolist() for part in runs.among(np.array([True, False, False, True]))]
         [[0, 1, 1], [0], [2]]
         """
@@ -110,7 +112,7 @@ class RegionRuns(NamedTuple):
     def table(self, regions: int) -> Mask:
         """Membership of all predicates, region x predicate.
 
-        >>> Runs.of(np.array([[1, 0, 1], [0, 0, 0]], np.uint8)).table(3).astype(int).tolist()
+        >>> RegionRuns.of(np.array([[1, 0, 1], [0, 0, 0]], np.uint8)).table(3).astype(int).tolist()
         [[1, 0], [0, 0], [1, 0]]
         """
         steps, predicate = np.zeros((regions + 1, len(self.first) - 1), np.int8), self.predicate

@@ -66,7 +66,7 @@ class SampledGroups:
     def of(counts: npt.NDArray[np.int64], sampled: int, events: int | None, *, at_least: int = 0) -> SampledGroups:
         """From the events that each group has in a sample of a batch; at least so many groups are known otherwise.
 
-        >>> Groups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000).number
+        >>> SampledGroups.of(np.array([6, 2, 1, 1]), sampled=10, events=1000).number
         22
         """
         counts = np.sort(counts[counts > 0])[::-1]

@@ -36,7 +36,7 @@ class KeyRuns:
     @staticmethod
     def of(codes: Codes) -> KeyRuns:
         """
-        >>> runs = Runs.of(np.array([3, 3, 5, 8]))
+        >>> runs = KeyRuns.of(np.array([3, 3, 5, 8]))
         >>> runs.codes.tolist(), runs.first.tolist()
         ([3, 5, 8], [0, 2, 3, 4])
         """
@@ -152,7 +152,7 @@ def overlap_counts(
 ) -> Index:
     """How many rows of the same run overlap with each row of the probe, by the age that they have when it comes.
 
-    >>> runs, when = Runs.of(np.array([3, 3])), (np.array([5, 9]), np.array([15, 19]))
+    >>> runs, when = KeyRuns.of(np.array([3, 3])), (np.array([5, 9]), np.array([15, 19]))
     >>> both = np.array([0]), np.array([0])
     >>> overlap_counts(runs, runs, both, when, (np.array([0, 8]), np.array([10, 18])), np.array([5])).tolist()
     [[1, 1], [1, 1]]

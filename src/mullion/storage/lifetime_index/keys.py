@@ -19,7 +19,7 @@ NOT_THERE = -1
 class IndexKeys:
     """Distinct keys; the code of a key is its place. NULL is a key like others, NaN is one, zero of either sign too.
 
-    >>> keys, codes = Keys.none(pa.string()).extended(pa.array(["x", "y", "x"]))
+    >>> keys, codes = IndexKeys.none(pa.string()).extended(pa.array(["x", "y", "x"]))
     >>> codes.tolist(), keys.codes(pa.array(["y", "z"])).tolist()
     ([0, 1, 0], [1, -1])
     """
