@@ -104,12 +104,12 @@ class Catalog:
 
     def replace_query(self, query: Relation) -> None:
         """Put the query in the place of the one of its name, which reads the same streams."""
-        self._of_queries.clear()
         self.queries[query.name] = query
         for stream in query.streams:
             self._over.setdefault(stream, {})[query.name] = query
         if query.materialized:
             self.materialized[query.name] = query
+        self._of_queries = {}
 
     def has_query(self, name: str) -> bool:
         """Whether there is a query of this name."""
@@ -124,20 +124,21 @@ class Catalog:
 
     def drop_query(self, name: str, place: Place | None = None) -> None:
         query = self.query_named(name, place)
-        self._of_queries.clear()
         del self._query_names[query.name.lower()], self.queries[query.name]
         self.materialized.pop(query.name, None)
         for stream in query.streams:
             del self._over[stream][query.name]
+        self._of_queries = {}
 
     def queries_over(self, stream: str) -> list[Relation]:
         return list(self._over.get(stream, {}).values())
 
     def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""
-        if key not in self._of_queries:
-            self._of_queries[key] = make()
-        made: Made = self._of_queries[key]
+        known = self._of_queries  # another takes its place when queries change, perhaps in another thread
+        if key not in known:
+            known[key] = make()
+        made: Made = known[key]
         return made
 
     def free_name(self) -> str:

@@ -47,7 +47,7 @@ def check_manifest(then: Manifest, now: Manifest, where: Path) -> None:
             raise CheckpointError(message, hint=f"{hint}\n  then: {text}\n  now:  {now.streams[name]}")
 
 
-def check_queries(checkpoint: Path, by_slices: Iterable[Relation], by_operators: Iterable[Relation]) -> None:
+def check_queries(checkpoint: Path, by_slices: Iterable[Standing], by_operators: Iterable[Standing]) -> None:
     """Refuse queries that have the name of one that the checkpoint knows and say something else, or that can no longer
     be run as they were. A name may stand in two journals, since a run may be killed while another query takes it."""
     noted = {kind: list(queries_noted(checkpoint, kind)) for kind in ("streams", "relations")}

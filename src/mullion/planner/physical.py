@@ -33,11 +33,6 @@ def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregati
     return relation.memoized((sliced, stream.time_column), lambda: _sliced(relation, parts, stream))
 
 
-def is_sliced(relation: Relation) -> bool:
-    """Whether slices run the relation."""
-    return _window_aggregate(relation) is not None
-
-
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:
     return relation.memoized(
         window_aggregate, lambda: window_aggregate(relation.root) if why_operators(relation) is None else None
@@ -51,7 +46,7 @@ def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> l
 
 def by_operators(relations: Iterable[Relation]) -> list[Relation]:
     """What operators run of these."""
-    return [relation for relation in relations if not is_sliced(relation)]
+    return [relation for relation in relations if _window_aggregate(relation) is None]
 
 
 def why_slices(axis: Axis) -> str:

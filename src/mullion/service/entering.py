@@ -13,12 +13,12 @@ from mullion.binding.relations import bind
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import check_queries
 from mullion.language.query import Query
-from mullion.planner.physical import by_operators, is_sliced
 from mullion.runtime.sink import Sink
 from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
 from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
+from mullion.service.ways import plan_of, run_by_operators, sliced_over
 from mullion.storage.manifest import queries_noted
 
 
@@ -36,7 +36,7 @@ class Entering:
         catalog = self._catalog
         bound = bind(query, catalog.streams, catalog.tables, catalog.materialized, catalog.summaries)
         self._runs.check_not_ended(bound.name, bound.streams)
-        admit = self.streams.admit if is_sliced(bound) else self.relations.admit
+        admit = self.relations.admit if plan_of(bound, catalog) is None else self.streams.admit
         admit(bound, query.place)
         catalog.add_query(bound, query.name_place or query.place)
         return bound
@@ -45,9 +45,8 @@ class Entering:
         """Go on from a checkpoint: queries that it knows go on as they were, and new ones enter."""
         catalog, noted = self._catalog, set[str]()
         if not self._has_begun:
-            queries = list(catalog.queries.values())
-            by_slices = [query for query in queries if is_sliced(query)]
-            check_queries(checkpoint, by_slices, by_operators(queries))
+            by_slices = [plan for stream in catalog.streams for plan in sliced_over(stream, catalog)]
+            check_queries(checkpoint, by_slices, run_by_operators(catalog))
             noted = {entry["name"] for entry in queries_noted(checkpoint, "relations")}
             self._runs.relations.take_up()
         for name in catalog.streams:

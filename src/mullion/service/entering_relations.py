@@ -10,11 +10,11 @@ from mullion.algebra.relation import Relation
 from mullion.binding.entering import Entrance, Past, entered, entrance, gone, needed_since, read_once_more, starts_at
 from mullion.catalog.catalog import Catalog
 from mullion.errors import NotSupported, Place
-from mullion.planner.physical import by_operators
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
+from mullion.service.ways import run_by_operators
 
 
 class EnteringRelations:
@@ -39,7 +39,7 @@ class EnteringRelations:
 
     def check_new(self, noted: Container[str]) -> None:
         """After a restart: refuse relations that are not noted in the checkpoint and cannot enter any more."""
-        for relation in by_operators(self._catalog.queries.values()):
+        for relation in run_by_operators(self._catalog):
             if relation.name not in noted:
                 self._runs.check_not_ended(relation.name, relation.streams)
                 self.admit(relation, None)
@@ -48,8 +48,7 @@ class EnteringRelations:
         """Let all present relations take part. A relation that is new to running streams answers only for windows
         that start after their newest event."""
         materialized = {relation.root for relation in self._catalog.materialized.values()}
-        catalog = self._catalog
-        relations = list(catalog.made_of_queries(by_operators, lambda: by_operators(catalog.queries.values())))
+        relations = list(run_by_operators(self._catalog))
         for at, relation in enumerate(relations):
             if not relation.tag and self._runs.relations.went_by_itself(relation):
                 relation = replace(relation, tag=relation.name)

@@ -14,11 +14,11 @@ from mullion.binding.entering import Entrance, entered
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import Place
-from mullion.planner.physical import sliced, sliced_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
+from mullion.service.ways import plan_of, sliced_over
 
 
 class EnteringStreams:
@@ -38,16 +38,9 @@ class EnteringStreams:
             self._fresh.append(query)
 
     def _plan(self, query: Relation) -> SlicedAggregation:
-        plan = sliced(query, self._catalog.streams)
+        plan = plan_of(query, self._catalog)
         assert plan is not None, "operators run it"
         return plan
-
-    def queries_over(self, stream: str) -> list[SlicedAggregation]:
-        """What slices run of a stream's queries."""
-        catalog = self._catalog
-        return catalog.made_of_queries(
-            (sliced_of, stream), lambda: sliced_of(catalog.queries_over(stream), catalog.streams)
-        )
 
     def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
@@ -60,13 +53,13 @@ class EnteringStreams:
         """The present queries, journaled under the number of a batch if there is one."""
         self._enter_fresh(run)
         self._let_share(run)
-        queries = self.queries_over(run.stream.name)
+        queries = sliced_over(run.name, self._catalog)
         if run.journal is not None and number is not None:
             run.journal.begin(number, [to_journal(query) for query in queries])
         return queries
 
     def _as_journaled(self, entry: Mapping[str, Any]) -> SlicedAggregation:
-        plan = sliced(from_journal(entry, self._catalog), self._catalog.streams)
+        plan = plan_of(from_journal(entry, self._catalog), self._catalog)
         if plan is None:
             raise tables_declared_otherwise(entry["name"])
         return plan
@@ -90,7 +83,7 @@ class EnteringStreams:
 
     def _let_share(self, run: StreamRun) -> None:
         """Let queries go on with others that entered before and have answered the window for which they read a past."""
-        for plan in self.queries_over(run.stream.name):
+        for plan in sliced_over(run.name, self._catalog):
             if plan.is_newcomer and run.admission.may_share(plan):
                 assert plan.start is not None
                 entrance = Entrance(plan.start + 1, entered_after=plan.entered_after)
@@ -103,7 +96,7 @@ class EnteringStreams:
             return
         assert run.journal is not None
         known = {entry["name"]: entry for entry in run.journal.last_queries()}
-        for plan in self.queries_over(run.stream.name):
+        for plan in sliced_over(run.name, self._catalog):
             query, entry = self._catalog.queries[plan.name], known.get(plan.name)
             if entry is None:
                 self._runs.check_not_ended(query.name, query.streams)

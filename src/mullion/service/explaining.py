@@ -14,7 +14,6 @@ from mullion.planner.clusters import Clustering
 from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
 from mullion.planner.observed import NOTHING_SEEN, Observed
-from mullion.planner.physical import by_operators, sliced_of
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan, reconsider
 from mullion.planner.schedules.steps import stepped
@@ -23,6 +22,7 @@ from mullion.planner.statistics import Statistics
 from mullion.plural import plural
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
+from mullion.service.ways import run_by_operators, sliced_over
 from mullion.slices.axis import by_axis
 from mullion.summaries.column_summary import ColumnSummary
 from mullion.summaries.summary_facts import text as summary_text
@@ -59,8 +59,9 @@ class Explainer:
             if own and known is not None:
                 held[stream.name] = known
         named = [query for query in self._catalog.queries.values() if name in (None, query.name)]
-        operators = self._relations.plans(by_operators(self._catalog.queries.values()), name)
-        observed = self._relations.observed() if by_operators(named) else {}
+        relations = run_by_operators(self._catalog)
+        operators = self._relations.plans(relations, name)
+        observed = self._relations.observed() if any(name in (None, query.name) for query in relations) else {}
         observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
         read = {stream for query in named for stream in query.streams}
         streams = [stream for stream in self._catalog.streams.values() if stream.name in read]
@@ -87,7 +88,7 @@ class Explainer:
 
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""
-        queries = stepped(sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams))
+        queries = stepped(sliced_over(stream.name, self._catalog))
         timed = [query for query in queries if query.axis == TIME_AXIS]
         if len(timed) < MANY:
             return 0.0
@@ -102,8 +103,7 @@ class Explainer:
     def _plans(self, stream: Stream, name: str | None) -> tuple[list[Plan], Statistics | None]:
         """The plans over a stream that serve the query, or all of them, and what the stream holds if it was not read
         yet."""
-        queries = sliced_of(self._catalog.queries_over(stream.name), self._catalog.streams)
-        queries = stepped(queries, shared=self._options.is_shared)
+        queries = stepped(sliced_over(stream.name, self._catalog), shared=self._options.is_shared)
         known, seen = self._known(stream, queries)
         timed = [query for query in queries if query.axis == TIME_AXIS]
         plans = [

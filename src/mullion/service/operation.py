@@ -26,6 +26,7 @@ from mullion.service.entering import Entering
 from mullion.service.heartbeats import Heartbeats
 from mullion.service.places import Places
 from mullion.service.runs import Runs
+from mullion.service.ways import sliced_over
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
 from mullion.spark.progress import SparkCheckpoint
@@ -73,7 +74,7 @@ class Operation:
         self.at_start.answers = self._runs.answers
         for run in runs:
             self._bound(run, follow=follow)
-            self._resume(run, {query.name: query.text for query in self._entering.streams.queries_over(run.name)})
+            self._resume(run, {query.name: query.text for query in sliced_over(run.name, self._catalog)})
         for run in runs:
             if run.is_behind:
                 self._batches.advance(run.stream.name, None)
