@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mullion.algebra.nodes import Node, ResultWindow, Scan
+from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.binding.grouping import no_aggregate
@@ -199,9 +199,6 @@ def reach(node: Node) -> int | None:
 
     A window over results reaches back by its own range and by that of what the results are made of.
     """
-    if isinstance(node, Scan):
-        return node.window.range
     below = max((length for part in node.inputs if (length := reach(part)) is not None), default=None)
-    if not isinstance(node, ResultWindow) or node.window.range is None:
-        return below
-    return node.window.range + (below or 0)
+    window = node.own_window
+    return below if window is None or window.range is None else window.range + (below or 0)
