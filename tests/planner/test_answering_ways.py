@@ -13,7 +13,7 @@ from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.answering_ways import IN_STACKS, kept_text, swept_templates
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
-from mullion.planner.synopses import Shared, shared_synopses
+from mullion.planner.synopses import SharedSynopsis, shared_synopses
 from mullion.slices import finalize
 from mullion.slices.finalize import Work
 from mullion.slices.interval import OPERATIONS
@@ -34,7 +34,7 @@ def counting(number: int, where: str = "", what: str = "count(*) AS n") -> list[
     return [COUNTED.format(what, 10 + i, where) for i in range(number)]
 
 
-def states(made: Plan) -> dict[str, Shared]:
+def states(made: Plan) -> dict[str, SharedSynopsis]:
     (grouping,) = made.answering
     return {s.name: own for s, own in zip(grouping.states, shared_synopses(made, grouping), strict=True)}
 

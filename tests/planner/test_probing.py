@@ -19,7 +19,7 @@ from mullion.language.query import Period
 from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
-from mullion.planner.synopses import Shared, ending_together, shared_synopses
+from mullion.planner.synopses import SharedSynopsis, ending_together, shared_synopses
 from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, fewest_by_time, walk_pays
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.finalize import Work
@@ -38,7 +38,7 @@ def plan(*texts: str) -> Plan:
     return make_plan(TRADES, queries, axis=queries[0].axis)
 
 
-def shared(*texts: str) -> dict[str, Shared]:
+def shared(*texts: str) -> dict[str, SharedSynopsis]:
     made = plan(*texts)
     (grouping,) = made.answering
     return {s.name: one for s, one in zip(grouping.states, shared_synopses(made, grouping), strict=True)}

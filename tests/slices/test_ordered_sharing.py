@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.slices.ordered_sharing import FUNCTIONS, Answers, OrderedSharing
+from mullion.slices.ordered_sharing import FUNCTIONS, OrderedSharing, SharedAnswers
 
 Row = float | None
 
@@ -25,7 +25,7 @@ def exact(function: str, rows: list[Row]) -> Row:
     return choose(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
-def same(found: Answers, i: int, right: Row) -> bool:
+def same(found: SharedAnswers, i: int, right: Row) -> bool:
     if right is None or not found.valid[i]:
         return right is None and not found.valid[i]
     return bool(found.values[i] == right or (math.isnan(found.values[i]) and math.isnan(right)))

@@ -5,7 +5,7 @@
 What is fixed is what one look at the rows takes, however many pairs it finds. Without it few pairs would seem dear, and
 who takes a pair for dear tells few.
 
->>> pace = Pace()
+>>> pace = PairPace()
 >>> for pairs in (1000, 2000, 4000, 1000):
 ...     pace.learn(pairs, 0.001 + 2e-7 * pairs)
 >>> round(pace.pairs_in(0.0015)), round(1e6 * pace.seconds(1000))
@@ -26,7 +26,7 @@ FASTEST = 1e-9
 """Seconds for a pair, at the least."""
 
 
-class Pace:
+class PairPace:
     def __init__(self) -> None:
         self.fixed, self.each = 0.0, FIRST_GUESS
         self.is_known = False

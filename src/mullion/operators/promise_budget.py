@@ -20,7 +20,7 @@ import numpy as np
 
 from mullion.expressions.arrays import Counts
 from mullion.language.query import Budget
-from mullion.operators.pace import Pace
+from mullion.operators.pace import PairPace
 
 LEAST = 8
 """One of so many parts of a budget in time is for telling where there is no time left; and one of so many steps, where
@@ -58,7 +58,7 @@ class StepBudget:
         budget: Budget,
         began: float,
         allowed: float,
-        pace: Pace,
+        pace: PairPace,
         most: int,
         after: float = 0.0,
         below: Below = ALONE,
@@ -114,7 +114,7 @@ class StepBudget:
         """Whether all of it can be told."""
         return (events if self.counts_events else pairs) <= self.left and pairs <= self.rows
 
-    def fits_whole(self, events: int, pairs: int, pace: Pace) -> bool:
+    def fits_whole(self, events: int, pairs: int, pace: PairPace) -> bool:
         """Whether all of it can be told, by an operator that tells everything, whose pace this is."""
         if not self.is_time or not pace.is_known:
             return self.fits(events, pairs)

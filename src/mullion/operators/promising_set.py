@@ -33,7 +33,7 @@ from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Parts
 from mullion.operators.kernels.chosen_pairs import dice
 from mullion.operators.missing import NOTHING, Missing
-from mullion.operators.pace import Pace
+from mullion.operators.pace import PairPace
 from mullion.operators.promise_budget import LEARNT, LEAST, Below, StepBudget
 from mullion.operators.promise_orders import WEIGHTED, chances, phases, ranked, shares
 from mullion.operators.promise_tally import PromiseTally
@@ -97,7 +97,7 @@ class PromisingSet:
         self.is_auto = node.budget == Budget()
         self.time = AutoTime()
         """What AUTO has of the time of a step."""
-        self.pace, self.whole_pace = Pace(), Pace()
+        self.pace, self.whole_pace = PairPace(), PairPace()
         """What telling takes of entries, and what it takes of everything, without a choice."""
         self.missing, self.lacking = NOTHING, NOTHING
         """When pairs are missing for good, and when any are as far as is known, where groups are made of them."""

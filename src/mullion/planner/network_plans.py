@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from mullion.algebra.nodes import Node
 from mullion.options import Expiry
 from mullion.planner.promising import complete
-from mullion.planner.shared_joins import Shared, share_joins
+from mullion.planner.shared_joins import SharedJoins, share_joins
 
 
-def network_plans(roots: Iterable[Node], expiry: Expiry) -> Shared:
+def network_plans(roots: Iterable[Node], expiry: Expiry) -> SharedJoins:
     """The plans of queries that are computed together, over joins that they share.
 
     Windows that announce their ends remember when, so joins over them are not made longer or shorter. They are told as
@@ -18,5 +18,5 @@ def network_plans(roots: Iterable[Node], expiry: Expiry) -> Shared:
     """
     roots = tuple(roots)
     if expiry is Expiry.NEGATIVE_TUPLES:
-        return Shared({root: complete(root) for root in roots}, {}, {})
+        return SharedJoins({root: complete(root) for root in roots}, {}, {})
     return share_joins(roots)

@@ -28,7 +28,7 @@ MOST_ALTERNATIVES = 1000
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedJoins:
     """Plans that share joins.
 
     - `plans`: for each plan, what to compute instead; the rows are the same.
@@ -52,7 +52,7 @@ class _Member:
     residual: Expr | None
 
 
-def share_joins(roots: Iterable[Node]) -> Shared:
+def share_joins(roots: Iterable[Node]) -> SharedJoins:
     """The joins that some plans can share, and the plans over them."""
     roots = tuple(roots)
     by_join: dict[Join, _Member] = {}
@@ -67,7 +67,7 @@ def share_joins(roots: Iterable[Node]) -> Shared:
     synopses = join_synopses(_over_join(node, by_join, wide, views) for node in over)
     asked: dict[Node, Node] = dict(synopses.shapes)
     plans = {root: _replaced(root, views, synopses.of, asked) for root in roots}
-    return Shared(plans, {join: shape for shape, join in wide.items()}, asked)
+    return SharedJoins(plans, {join: shape for shape, join in wide.items()}, asked)
 
 
 def _collect(node: Node, members: dict[Join, _Member]) -> None:

@@ -65,7 +65,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedSynopsis:
     """The synopsis of a state, when all of its queries are due, and how it is shared."""
 
     synopsis: str
@@ -74,7 +74,7 @@ class Shared:
     text: str
 
 
-def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[Shared, ...]:
+def shared_synopses(plan: Plan, grouping: Grouping) -> tuple[SharedSynopsis, ...]:
     """One for each state of the grouping, in their order."""
     if grouping.counted:
         return (_counted(grouping),)
@@ -121,14 +121,16 @@ _states_of = lru_cache(maxsize=1 << 12)(states_of)
 """Plans are made anew whenever a query comes or goes, and ask again for those of the same aggregates."""
 
 
-def _counted(grouping: Grouping) -> Shared:
+def _counted(grouping: Grouping) -> SharedSynopsis:
     values = list(grouping.values)
     served = sum([e for e, _ in a.values] == values for q in grouping.queries for a in q.template.aggregates)
     text = f"{VALUE_COUNTS}: SS1 for {plural(served, 'holistic aggregate')}"
-    return Shared(VALUE_COUNTS, ("SS1",), text)
+    return SharedSynopsis(VALUE_COUNTS, ("SS1",), text)
 
 
-def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]) -> Shared:
+def _shared(
+    asking: _Asking, state: StateColumn, same: Sequence[object], together: dict[int, Together]
+) -> SharedSynopsis:
     """`same` has one value for all queries with the same predicate and window."""
     templates = asking.templates_with(state)
     swept = [template for template in templates if template in asking.swept]
@@ -149,7 +151,7 @@ def _shared(asking: _Asking, state: StateColumn, same: Sequence[object], togethe
         rules |= {"": f"not CS2: {why}"} if why else {}
     said = [*rules.values(), *_of_sweeps(asking, swept, looking_up)]
     name = "swept, no synopsis" if synopsis == SWEEP else f"{synopsis} synopsis"
-    return Shared(synopsis, tuple(name for name in rules if name), f"{name}: {', '.join(said)}")
+    return SharedSynopsis(synopsis, tuple(name for name in rules if name), f"{name}: {', '.join(said)}")
 
 
 def _of_sweeps(asking: _Asking, swept: Sequence[int], looking_up: Sequence[int]) -> Iterator[str]:

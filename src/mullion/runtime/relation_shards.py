@@ -24,7 +24,7 @@ from mullion.operators.network import StepEvents
 from mullion.options import Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.counts import add_counts
-from mullion.runtime.shard_step import Group, ShardedStep, ShardOutcome, ShardState, as_table, grouped
+from mullion.runtime.shard_step import RelationGroup, ShardedStep, ShardOutcome, ShardState, as_table, grouped
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
@@ -57,7 +57,7 @@ class InShards:
         self.sharding, self.options = sharding, options
         self.files = CommittedFiles(directory)
         self.standing: list[ShardState | None] = [None] * sharding.count
-        self.groups: list[Group] = []
+        self.groups: list[RelationGroup] = []
         self.rows_held = 0
         self._seen: dict[int, Stats] = {}
         """What the operators of each shard showed last."""

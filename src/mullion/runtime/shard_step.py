@@ -51,7 +51,7 @@ TIMES, NUMBERS = "#times", "#numbers"
 
 
 @dataclass(frozen=True)
-class Group:
+class RelationGroup:
     """Relations whose events are split by the same keys."""
 
     keys: Mapping[str, Keys]
@@ -68,15 +68,15 @@ class Group:
         return {scan.stream: scan.types for plan in self.plans.values() for scan in scans(plan)}
 
 
-def grouped(relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[Group]:
+def grouped(relations: Sequence[Relation], plans: Mapping[str, Node]) -> list[RelationGroup]:
     """The relations that can be computed in shards, by how their events are split."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, RelationGroup] = {}
     for relation in relations:
         plan = plans[relation.name]
         keys = relation_keys(replace(relation, root=plan))
         if keys is not None:
-            group = groups.get(describe_keys(keys)) or Group(keys, (), {})
-            groups[group.name] = Group(keys, (*group.relations, relation), {**group.plans, relation.name: plan})
+            group = groups.get(describe_keys(keys)) or RelationGroup(keys, (), {})
+            groups[group.name] = RelationGroup(keys, (*group.relations, relation), {**group.plans, relation.name: plan})
     return list(groups.values())
 
 
@@ -122,7 +122,7 @@ class ShardedStep:
     """Up to when everything was known before."""
     now: int
     newest: int | None
-    groups: tuple[Group, ...]
+    groups: tuple[RelationGroup, ...]
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
     tables: Mapping[str, Path]

@@ -15,7 +15,7 @@ from mullion.slices.kernels import ordered_sharing as loops
 FUNCTIONS = ("max", "min")
 
 
-class Answers(NamedTuple):
+class SharedAnswers(NamedTuple):
     """The answer of each window that was asked. Where `valid` is False it is NULL."""
 
     values: Real
@@ -80,16 +80,16 @@ class OrderedSharing:
         """Take in the rows of a batch, oldest first. Where `valid` is False the value is NULL."""
         self.extend_and_lookup(values, [], [], valid)
 
-    def lookup(self, windows: npt.ArrayLike) -> Answers:
+    def lookup(self, windows: npt.ArrayLike) -> SharedAnswers:
         """The answers for the last w rows, for each w of `windows`."""
         asked = self._asked(windows)
         orders, valid = np.empty(len(asked), np.int64), np.empty(len(asked), np.bool_)
         loops.look_up(asked, *self._stairs, self._state, orders, valid)
-        return Answers(self._values(orders), valid)
+        return SharedAnswers(self._values(orders), valid)
 
     def extend_and_lookup(
         self, values: npt.ArrayLike, windows: npt.ArrayLike, at: npt.ArrayLike, valid: npt.ArrayLike | None = None
-    ) -> Answers:
+    ) -> SharedAnswers:
         """Take in the rows of a batch, and answer window i as it is after row at[i], with all rows up to that number.
 
         `at` lies within the batch, its start and its end included, and does not decrease.
@@ -108,7 +108,7 @@ class OrderedSharing:
         loops.orders_of(taken, self._of_largest, coming)
         orders, there = np.empty(len(asked), np.int64), np.empty(len(asked), np.bool_)
         loops.insert_and_look_up(coming, known, asked, after, *self._stairs, self._state, orders, there)
-        return Answers(self._values(orders), there)
+        return SharedAnswers(self._values(orders), there)
 
     def kept(self) -> list[tuple[int, float]]:
         """The rows that are the answer of some window, and their values, from the oldest on."""

@@ -35,7 +35,7 @@ from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_
 from mullion.slices.value_counts import CountedRanges
 
 
-class Piece(NamedTuple):
+class SweptRows(NamedTuple):
     """Rows of a slot, in the order of their slices."""
 
     place: int
@@ -64,7 +64,7 @@ class Sweep:
     rows: Rows
     slots: Index
     """Those that are swept, ascending. Below, they go by their place here."""
-    pieces: list[Piece]
+    pieces: list[SweptRows]
     course: Course
     bounds: Index
     """The rows of a slot are bounds[place] to bounds[place + 1]."""
@@ -159,13 +159,13 @@ class Sweep:
         return [key.take(group) for key in keys]
 
 
-def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[Piece], Times, Index]:
+def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[SweptRows], Times, Index]:
     """The rows of the slots by slot and slice, their slices, and where each slot begins."""
     names, last = grouping.slot_names, len(slots) - 1
     wanted = {names[i]: place for place, i in enumerate(slots)}
     runs = rows.runs(wanted)
     if runs:
-        pieces = [Piece(*run) for run in runs]
+        pieces = [SweptRows(*run) for run in runs]
         parts = [rows.entries[entry].slices[own] for _, entry, own in runs]
         sizes = np.bincount([place for place, *_ in runs], [len(part) for part in parts], last + 1)
         times, bounds = _joined(parts), np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
@@ -179,11 +179,11 @@ def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[Piece], 
     if not ranges.is_in_order(times, bounds):
         order = np.lexsort((times, slot))
         chosen, times = chosen[order], times[order]
-    pieces = [Piece(place, None, chosen[bounds[place] : bounds[place + 1]]) for place in range(len(slots))]
+    pieces = [SweptRows(place, None, chosen[bounds[place] : bounds[place + 1]]) for place in range(len(slots))]
     return pieces, times, bounds
 
 
-def _lines(rows: Rows, pieces: Sequence[Piece], *, is_by_key: bool) -> Array:
+def _lines(rows: Rows, pieces: Sequence[SweptRows], *, is_by_key: bool) -> Array:
     """place * number of groups + group, or the rank of the group by its keys."""
     codes, groups = rows.groups
     groups = max(1, groups)

@@ -47,7 +47,7 @@ EVERY = values_of((), others=True, nulls=True)
 """All events."""
 
 
-class Bounds(NamedTuple):
+class CountBounds(NamedTuple):
     """The count lies in low .. high, and about at value."""
 
     low: int
@@ -75,7 +75,7 @@ class ZoneCounts:
     def _pyramid(self) -> Pyramid:
         return Pyramid([zone.summary for zone in self.zones])
 
-    def count(self, values: ValueCondition, after: int) -> Bounds:
+    def count(self, values: ValueCondition, after: int) -> CountBounds:
         """How many events with such values are later; each bound holds with the probability that the kind gives."""
         whole, touched = self._reach(after)
         sure = 1 - (1 - SURE) / max(len(values.codes), 1)
@@ -83,7 +83,7 @@ class ZoneCounts:
         low = max(least - least_off, 0)
         high = min(most + most_off, sum(zone.events for zone in self.zones[touched:]))
         value = least + round((most - least) * self._share(whole, touched, after))
-        return Bounds(low, min(max(value, low), high), high, self.oldest(after))
+        return CountBounds(low, min(max(value, low), high), high, self.oldest(after))
 
     def each(self, codes: Codes, after: int) -> EachBounds:
         """How often each key came later."""
