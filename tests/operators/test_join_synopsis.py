@@ -15,6 +15,7 @@ from mullion.errors import CheckpointError
 from mullion.instants import THE_END
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from mullion.operators import join_synopsis
 from mullion.operators.join_synopsis import JoinSynopsisOperator
 from mullion.operators.kernels import join_cells
 from mullion.operators.network import Network
@@ -102,6 +103,23 @@ def test_cells_are_few_however_many_results_there_are() -> None:
     (synopsis,) = synopses(network)
     assert synopsis.rows_held == 3  # those of [5, 20); 10,000 results are in them or have left
     assert [operator.rows_held for operator in probing(network)] == [0, 0]
+
+
+def test_new_results_wait_for_an_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One result of each of the keys 0 to 7, an instant at 10: cells are made there, and in between when four wait."""
+    monkeypatch.setattr(join_synopsis, "MOST_WAITING", 3)
+    made, cells = [], JoinSynopsisOperator._answers
+    monkeypatch.setattr(
+        JoinSynopsisOperator, "_answers", lambda own, new, now: made.append(now) or cells(own, new, now)
+    )
+    root, network, heard = plan(10, 10, items="a.k AS k, count(*) AS n"), Network(), Patient()
+    network.set_roots([root])
+    rows = [event(ts, str(ts)) for ts in range(8)]
+    for now in range(1, 12):
+        own = {name: columns_of(COLUMNS_OF, {name: rows}, name, now - 1, now) for name in "ab"}
+        heard.hear(network.advance(own, now)[root])
+    assert made == [1, 5, 10]
+    assert sorted(heard.lives) == [((str(k), 1), 9, 19) for k in range(8)]
 
 
 def test_groups_keep_their_cells_when_one_that_comes_before_them_begins() -> None:
@@ -200,9 +218,23 @@ events = st.fixed_dictionaries(
 
 
 @pytest.mark.slow
-@given(st.lists(visits(), min_size=1, max_size=4), events, st.sets(st.integers(-6, 20), max_size=8), st.booleans())
-def test_answers_are_those_of_the_reference(queries: Any, events: Any, times: set[int], restarts: bool) -> None:
-    """Whoever comes, leaves and shares, and whenever the network starts again."""
+@given(
+    st.lists(visits(), min_size=1, max_size=4),
+    events,
+    st.sets(st.integers(-6, 20), max_size=8),
+    st.booleans(),
+    st.sampled_from([0, 2, 1_000]),
+)
+def test_answers_are_those_of_the_reference(
+    queries: Any, events: Any, times: set[int], restarts: bool, waiting: int
+) -> None:
+    """Whoever comes, leaves and shares, whenever the network starts again, and however many results may wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(join_synopsis, "MOST_WAITING", waiting)
+        check(queries, events, times, restarts)
+
+
+def check(queries: Any, events: Any, times: set[int], restarts: bool) -> None:
     network, before, heard = Network(), -100, [Patient() for _ in queries]
     for now in [*sorted(times), 50, THE_END]:
         running = [i for i, query in enumerate(queries) if query.come <= before and now <= query.go]

@@ -9,13 +9,14 @@ at t iff both of its rows came in [t - r, t), so iff it was made before t and it
 the cells from t - r on hold the windows at t, and those of shorter windows are among those of longer ones.
 
 The thesis updates cells every s and sees no result that expires before the next update. Here results come as steps
-bring them; between two instants that somebody asks for they are added to their cells. So there is no buffer.
+bring them. They wait until a step has an instant that somebody asks for, or until there are as many as cells; then they
+are added to their cells.
 
 Requires: windows of time whose lengths differ by the same on all inputs; states of numbers that are added, or of which
 the least or the most is kept.
-Time: O(f log n) a step for f new results and n cells, and at each instant O(cells of the longest window + answers), or
-O(log n) for each answer where that is less.
-Space: some numbers for each cell of each group, however many results are in it.
+Time: amortised O(f log n) a step without instants, for f new results and n cells. O((f + n) log n) a step with some,
+and at each instant O(cells of the longest window + answers), or O(log n) for each answer where that is less.
+Space: some numbers for each cell of each group, however many results are in it, and for at most as many that wait.
 Guarantee: the states of each group in the windows of each query, at each of its instants that sees a result.
 """
 
@@ -53,6 +54,8 @@ from mullion.slices.arrange import ranked
 from mullion.slices.interval import OPERATIONS
 from mullion.slices.kernels.ranges import ADD
 
+MOST_WAITING = 1_000
+"""New results that may wait, however few cells there are."""
 PLACE = "#place"
 """Where a cell begins, in what is saved of it."""
 
@@ -184,15 +187,26 @@ class JoinSynopsisOperator(Operator):
         self._places: Times = np.zeros(0, np.int64)
         self._states = self._layout.empty(0)
         """Of each cell, the group, where it begins, and its numbers."""
+        self._waiting: list[_Results] = []
+        """They are in no cell yet, since no instant has seen them."""
 
     @property
     def rows_held(self) -> int:
-        return len(self._places)
+        return len(self._places) + self._rows_waiting
+
+    @property
+    def _rows_waiting(self) -> int:
+        return sum(len(new.made) for new in self._waiting)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
         (delta,) = inputs
         assert not len(delta.retracted), "results of windows of time end when they promised to"
-        answers = self._answers(self._results(delta.fresh), now)
+        if len(delta.fresh):
+            self._waiting.append(self._results(delta.fresh))
+        if self._has_instant(now) or self._rows_waiting > max(MOST_WAITING, len(self._places)):
+            answers = self._answers(self._taken(), now)
+        else:
+            answers = self._no_answers()
         self._known_until = now
         return Delta(TimedRows.empty(self.schema, self.width), Retractions.none(self.width), now, probed=answers)
 
@@ -207,7 +221,29 @@ class JoinSynopsisOperator(Operator):
         keys = pa.table([_key(columns.value(key)) for key, _ in self.node.keys], schema=self._key_schema)
         return _Results(keys, fresh.start, places, self._layout.lifted(columns, len(fresh)))
 
+    def _taken(self) -> _Results:
+        """What waits, which does so no longer."""
+        waiting, self._waiting = self._waiting, []
+        keys = pa.concat_tables([self._key_schema.empty_table(), *(new.keys for new in waiting)])
+        numbers = np.concatenate([self._layout.empty(0), *(new.numbers for new in waiting)])
+        nothing = np.zeros(0, np.int64)
+        made, places = (
+            np.concatenate([nothing, *times]) for times in ([n.made for n in waiting], [n.places for n in waiting])
+        )
+        return _Results(keys, made, places, numbers)
+
     # Answers
+
+    def _has_instant(self, now: int) -> bool:
+        """Whether somebody asks for an instant that has come with this step."""
+        return now >= THE_END or any(clock.due(now) > clock.due(self._known_until) for clock in self._clocks.values())
+
+    def _no_answers(self) -> StepAnswers:
+        nothing: Times = np.zeros(0, np.int64)
+        found = Answered(nothing, np.empty((len(self._layout.operations), 0), np.int64))
+        empty = self._key_schema.empty_table()
+        bounds: dict[ProbedWindow, Index] = {window: np.zeros(1, np.intp) for window in self._clocks}
+        return StepAnswers(empty, self._layout, found, dict.fromkeys(self._clocks, nothing), bounds)
 
     def _answers(self, new: _Results, now: int) -> StepAnswers:
         keys, groups = self._numbered(new)
@@ -287,6 +323,8 @@ class JoinSynopsisOperator(Operator):
     # Restart, and when other queries share it
 
     def parts(self) -> Parts:
+        if self._waiting:
+            self._answers(self._taken(), self._known_until)
         small = pa.table({"told": [self._known_until]})
         arrays = [column.take(pa.array(self._groups)) for column in self._keys.columns]
         names = [PLACE, "results", *(name for state in self._layout.states for name in state.names)]
