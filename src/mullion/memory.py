@@ -1,7 +1,7 @@
 """How much memory a run may take, and who gets which part of it.
 
     limit |== Java: heap ==|= overhead =|================== Python: driver and workers ==================|
-                                        |= sub-windows: a half =|= portions: a quarter =|= summaries =| rest |
+                                        |= sub-windows: a half =|= portions: a quarter =|= summaries =|= kept windows =|
 
 Nothing here depends on how large the input is. A batch and a portion of it are cut so that they fit, sub-windows beyond
 their part go to disk, and a run that needs more than there is says which query needs it.
@@ -37,6 +37,8 @@ PARTIAL, COLLECTED = 48, 10
 much 256 varied queries took two batches and not three, no less processor time, and 0.7 GB more."""
 SUMMARIES = 8
 """All summaries without MEMORY of their own may take such a part of Python's share together."""
+KEPT = 16
+"""Windows that are kept from batch to batch may take such a part of Python's share together."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
 
@@ -153,6 +155,11 @@ class Memory:
     def held(self) -> int:
         """Bytes of sub-windows that stay in memory; others lie on disk and are mapped."""
         return self.python // 2
+
+    @property
+    def kept(self) -> int:
+        """Bytes of windows that are kept from batch to batch; others are answered from all their sub-windows anew."""
+        return self.python // KEPT
 
     def summary_share(self, number: int) -> int:
         """Bytes for each of so many summaries that have no MEMORY of their own.

@@ -114,7 +114,7 @@ def test_windows_that_can_be_kept() -> None:
     kept = "where few windows are due batch after batch, the last one is kept and slides"
     assert kept_text(made, made.answering[0]) == kept
     with_last = plan(*counting(2), *counting(1, what="last(price) AS l"))
-    assert kept_text(with_last, with_last.answering[0]) == f"{kept}, unless one of 1 query is due whose states cannot"
+    assert kept_text(with_last, with_last.answering[0]) == f"{kept}, but for 1 query whose states cannot"
     last = plan(*counting(1, what="last(price) AS l"))
     assert kept_text(last, last.answering[0]) is None
 

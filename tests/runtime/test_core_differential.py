@@ -32,7 +32,7 @@ from mullion.runtime import sharding_choice
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import covering, finalize, kept, limits
+from mullion.slices import covering, finalize, kept, kept_covers, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.events import TIME
 from mullion.storage.journal import Journal
@@ -219,13 +219,13 @@ def moving(manner: Manner) -> AbstractContextManager[None]:
 
 
 def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
-    for name, value in {"LEAST_ROWS": 0, "MOVED": 0.0, "CALM": 1}.items() if manner.slides else ():
+    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CALM": 1}.items() if manner.slides else ():
         patch.setattr(kept, name, value)
-    for module in (kept, covering) if manner.covers else ():
+    for module in (kept_covers, covering) if manner.covers else ():
         patch.setattr(module, "COMBINED", 0.0)
         patch.setattr(covering, "EACH", 0.0)
         patch.setattr(covering, "LEAST_SAVED", 0.0)
-    patch.setattr(kept, "STEADY", 2 if manner.covers else kept.STEADY)
+    patch.setattr(kept_covers, "STEADY", 2 if manner.covers else kept_covers.STEADY)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -31,7 +31,7 @@ from mullion.runtime import sharding_choice
 from mullion.runtime.monitor import Monitor
 from mullion.runtime.pace import Conditions, Pace
 from mullion.runtime.stream_run import StreamRun
-from mullion.slices import kept
+from mullion.slices import kept, kept_covers
 
 ITEMS = ("max(x) AS n", "sum(x) AS n, count(*) AS m", "count(*) AS n", "avg(x) AS n", "median(x) AS n")
 
@@ -242,11 +242,11 @@ def circumstances(trial: Trial) -> Iterator[None]:
         patch.setattr(Monitor, "stretch", trial.behind)
         patch.setattr(sharding_choice, "SHARDS", 2)
         if trial.slides:
-            patch.setattr(kept, "LEAST_ROWS", 0)
+            patch.setattr(kept, "STEP", 0.0)
             patch.setattr(kept, "CALM", 1)
             patch.setattr(kept, "MOVED", 0.0)
-            patch.setattr(kept, "COMBINED", 0.0)
-            patch.setattr(kept, "STEADY", 2)
+            patch.setattr(kept_covers, "COMBINED", 0.0)
+            patch.setattr(kept_covers, "STEADY", 2)
         yield
 
 

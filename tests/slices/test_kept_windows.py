@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from by_slices import bind
+from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.count_sketch import CountSketches
 from mullion.algebra.streams import Stream
 from mullion.expressions.vector import Vector, dtype_of
@@ -44,6 +46,13 @@ TEXTS = (
     "SELECT sym, approx_frequency(n, 3, 0.9) AS threes FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym",
     "SELECT approx_frequency(n, 3, 0.9) AS threes, approx_frequency(n, 5) AS fives FROM trades [RANGE 30 s SLIDE 1 s]",
 )
+MANY = tuple(
+    f"SELECT sym, {items} FROM trades [RANGE {length} s SLIDE {slide} s] WHERE n > {least} GROUP BY sym"
+    for least in range(6)
+    for items in ("count(*) AS c, sum(n) AS total", "max(n) AS top")
+    for length, slide in ((40, 2), (30, 1))
+)
+"""Families of several slots: they have their windows and states in common."""
 RANKED = "SELECT sym, {} AS top FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym"
 
 
@@ -65,7 +74,7 @@ def sub_windows(dice: np.random.Generator, grouping: Grouping, plan: Plan, low: 
     if grouping.keys:
         columns["k0"] = pa.array(names[group], pa.string())
     for i, state in enumerate(grouping.states):
-        if isinstance(state.partial, CountSketches):
+        if isinstance(state.partial, CountSketches | HyperLogLog):
             (sketches,) = state.partial.lift(Vector.of(BIGINT, dice.integers(1, 12, len(at)).tolist()))
             columns[f"s{i}_0"] = sketches.to_arrow()
             continue
@@ -78,7 +87,7 @@ def sub_windows(dice: np.random.Generator, grouping: Grouping, plan: Plan, low: 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows slide whenever they can."""
-    for name, value in {"LEAST_ROWS": 0, "MOVED": 0.0, "CALM": 1}.items():
+    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CALM": 1}.items():
         monkeypatch.setattr(kept, name, value)
     monkeypatch.setattr(tier, "MOST_ENTRIES", 5)
 
@@ -109,7 +118,7 @@ def both_ways(plan: Plan, absorbed: Iterator[tuple[list[PartialSubWindows], int,
         newest = max([newest, *(entry.newest for entry in entries)])
         anew.entries = anew.entries  # whatever was kept is not any more
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kept, "MOST_WINDOWS", -1)
+            patch.setattr(kept, "STEP", math.inf)
             expected = answered(anew, plan, newest, watermark)
         found = answered(sliding, plan, newest, watermark)
         assert found == expected
@@ -190,6 +199,48 @@ def one_row(grouping: Grouping, second: int, value: int) -> PartialSubWindows:
     return PartialSubWindows.of(pa.table(columns), grouping)
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+def test_slots_that_slide_together(seed: int) -> None:
+    """Many conditions over few windows; queries leave and others come, some of which cannot slide."""
+    dice = np.random.default_rng(seed)
+    plans = []
+    for _ in range(3):
+        texts = [*dice.choice(MANY, dice.integers(2, 14), replace=False), *dice.choice(TEXTS, 1)]
+        plans.append(plan_of(*texts, RANKED.format("approx_count_distinct(n)")))
+
+    def batches() -> Iterator[tuple[list[PartialSubWindows], int, Plan]]:
+        now, watermark = 0, -5 * SECOND
+        for number in range(60):
+            plan = plans[number // 20]
+            low, now = watermark, now + int(dice.integers(0, 4)) * SECOND
+            cut = [sub_windows(dice, grouping, plan, max(low, 0), now) for grouping in plan.groupings]
+            watermark = now - 5 * SECOND
+            yield cut, watermark, plan
+
+    assert both_ways(plans[0], batches()) > 200
+
+
+@pytest.mark.usefixtures("eager")
+def test_what_does_not_fit_is_built_anew() -> None:
+    """Two families, and room for one."""
+    plan = plan_of(TEXTS[0], TEXTS[2])
+    (grouping,) = plan.groupings
+    dice, own, kinds = np.random.default_rng(5), WindowTier(), set()
+    for number in range(60):
+        entry = sub_windows(dice, grouping, plan, number * SECOND, (number + 1) * SECOND)
+        own.add_slices(np.unique(entry.slices))
+        own.absorb(entry)
+        answered(own, plan, (number + 1) * SECOND - 1, (number + 1) * SECOND)
+        own.forget(plan, (number + 1) * SECOND)
+        if number == 40:
+            assert len(own._kept) == 2
+            own.limit_kept(own.kept_size - 1)
+        elif number > 41:
+            kinds.add(len(own._kept))
+    assert kinds == {1}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_past_that_comes_later_is_taken_in() -> None:
@@ -212,7 +263,9 @@ def test_a_past_that_comes_later_is_taken_in() -> None:
 @pytest.mark.slow
 def test_a_backlog_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept for many windows at once, for a window that moves on by all of itself, or for few rows."""
-    monkeypatch.setattr(kept, "LEAST_ROWS", 50)
+    monkeypatch.setattr(kept, "STEP", 5.0)
+    monkeypatch.setattr(kept, "MOVED", 5.0)
+    monkeypatch.setattr(kept, "ANEW", 0.0)
     dice = np.random.default_rng(1)
     for text, batch, slides in ((TEXTS[0], 2, True), (TEXTS[0], 30, False), (TEXTS[0].replace("40", "2"), 2, False)):
         plan = plan_of(text)

@@ -4,7 +4,7 @@
 |---|---|
 | sweep | few queries read the rows of a slot, and states are added, or the least or the most is kept |
 | synopsis | all others: ranges of rows are looked up (`planner.synopses` says in which one) |
-| kept window | few windows are due: the last one slides, if all of its states can (`slices.kept` counts what is due) |
+| kept window | few windows are due: the last one slides, if all of its states can (`slices.kept` counts the cost) |
 
 Decision 15 says what was measured.
 """
@@ -77,8 +77,8 @@ def kept_text(plan: Plan, grouping: Grouping) -> str | None:
     others = len(grouping.queries) - sum(slides)
     if not any(slides):
         return None
-    unless = f", unless one of {plural(others, 'query', 'queries')} is due whose states cannot" if others else ""
-    return f"where few windows are due batch after batch, the last one is kept and slides{unless}"
+    but = f", but for {plural(others, 'query', 'queries')} whose states cannot" if others else ""
+    return f"where few windows are due batch after batch, the last one is kept and slides{but}"
 
 
 def _sliding(plan: Plan, grouping: Grouping) -> Sequence[bool]:

@@ -48,6 +48,9 @@ class StateMemory:
     def make_room(self, sets: Iterable[SharingSet]) -> None:
         """Move the oldest sub-windows to disk until the others fit; raise where no answer could be made of them."""
         memory, sets = self._memory(), list(sets)
+        kept = sum(sharing_set.tier.kept_size for sharing_set in sets)
+        for sharing_set in sets:
+            sharing_set.tier.limit_kept(max(0, memory.kept - (kept - sharing_set.tier.kept_size)))
         entries = [(sharing_set, entry) for sharing_set in sets for entry in sharing_set.tier.entries]
         if ANSWERING * sum(entry.size for _, entry in entries) > memory.python:
             for sharing_set in sets:

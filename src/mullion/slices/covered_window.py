@@ -23,6 +23,8 @@ from mullion.slices.kept_window import GroupStates
 SPARE = 1024
 """Groups that nobody has any more, beside as many as there are, before all are numbered anew."""
 
+NO_GROUP = np.zeros(1, np.intp)
+
 
 class CoveredWindow:
     """Combines what windows of other slots hold at one instant; those that are subtracted come last.
@@ -47,29 +49,29 @@ class CoveredWindow:
 
     def groups(self, parts: Sequence[GroupStates], states: Iterable[StateColumn]) -> GroupStates:
         """What the covered window holds of these states."""
-        if len(self._numbers) > 2 * sum(len(part.lines) for part in parts) + SPARE:
+        if len(self._numbers) > 2 * sum(len(part.codes) for part in parts) + SPARE:
             self._begin()
         has_keys = bool(self._schema.names)
-        at = [self._numbered(i, part) if has_keys else part.lines for i, part in enumerate(parts)]
+        at = [self._numbered(i, part) if has_keys else NO_GROUP for i, part in enumerate(parts)]
         room = self._numbers.room if has_keys else 1
-        lines: Index = np.flatnonzero(self._present(parts, at, room)) if has_keys else parts[0].lines
+        lines: Index = np.flatnonzero(self._present(parts, at, room)) if has_keys else NO_GROUP
         combined = {state: self._combined(state, parts, at, room) for state in states}
         held = {state: tuple(field[lines] for field in fields) for state, fields in combined.items()}
         keys = self._numbers.rows(lines) if has_keys else self._schema.empty_table()
-        return GroupStates(keys, held, lines, np.zeros(len(lines), np.int64))
+        return GroupStates(keys, np.arange(len(lines)), held, lines, np.zeros(len(lines), np.int64))
 
     def _numbered(self, at: int, part: GroupStates) -> Codes:
         """The groups of a part by numbers that all parts have in common."""
         since, codes = self._known[at]
-        most = int(part.lines.max(initial=-1)) + 1
+        most = int(part.codes.max(initial=-1)) + 1
         since, codes = grown(since, most, -1), grown(codes, most, -1)
-        new = np.flatnonzero(since[part.lines] != part.since)
+        new = np.flatnonzero(since[part.codes] != part.since)
         if len(new):
-            lines = part.lines[new]
-            codes[lines] = self._numbers.codes(part.keys.take(pa.array(new)))
+            lines = part.codes[new]
+            codes[lines] = self._numbers.codes(part.keys.take(pa.array(part.at[new])))
             since[lines] = part.since[new]
         self._known[at] = since, codes
-        return codes[part.lines]
+        return codes[part.codes]
 
     def _present(self, parts: Sequence[GroupStates], at: Sequence[Codes], room: int) -> Index:
         """What is not 0 for groups that have an event."""

@@ -4,84 +4,96 @@
     few windows due, batch after batch    the last window, and what enters and leaves (`kept_window`)
 
 Both give the same answers. Going over all rows costs as much as the window is long, whatever is due; sliding costs what
-has moved. A window whose slot is covered by others that are due as well does not even slide: its groups are combined
-from theirs (`covered_window`).
+has moved. Windows that have their ends and states in common are a family and slide together, whatever their slots. A
+window whose slot is covered by others that are due as well does not even slide: its groups are combined from theirs
+(`kept_covers`, `covered_window`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.expressions.arrays import Index
-from mullion.expressions.vector import Vector
+from mullion.expressions.arrays import Index, Mask
 from mullion.instants import EVERYTHING
+from mullion.language.query import Period
 from mullion.lazy import cached_property
+from mullion.memory import Memory, default_limit
 from mullion.planner.answering_ways import can_slide
-from mullion.planner.covers import Combining, combining
-from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
-from mullion.planner.sliced import AnswerTemplate
-from mullion.slices.arrange import rank_of_keys, ranked
+from mullion.planner.plan import Grouping, Plan, StateColumn
 from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
+from mullion.slices.kept_covers import CoveringKinds, KeptCovers, Slid, WindowKind, states_of_template
 from mullion.slices.kept_window import GroupStates, KeptWindow
-from mullion.slices.pairs import Pairs
-from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.slid_groups import SlidGroups
+from mullion.slices.subwindow import PartialSubWindows, rows_of_a_slot
 
-LEAST_ROWS = 4_096
-"""Fewer rows are gone over sooner than anything is kept of them."""
-MOST_WINDOWS = 64
-"""More windows that are due at once are a backlog."""
-MOST_KEPT = 16
-"""Windows of a set that are kept: each may take the memory of its rows once more."""
-MOVED = 5.0
+ANEW, STEP = 50_000.0, 40_000.0
+"""What it costs to begin going over all rows, and to let a family go on to its next window, against one row of these:
+calls that take as long with few rows as with many."""
+MOVED = 8.0
 """What a row costs that enters or leaves, against one that is gone over with all others."""
 CALM = 2
 """So often in a row sliding must have been the cheaper way before anything is kept: a backlog has a last batch, too."""
+UNUSED = 0.25
+"""The part of a family's slots that nobody may ask for any more before it is built again without them."""
 
 
-COMBINED = 0.2
-"""What combining a group of a window that covers another costs, against a row that enters or leaves."""
-MOST_COMBINED = 2
-"""So many times as many windows as are kept may be asked for, if others cover the rest."""
-STEADY = 8
-"""So often in a row a window must have been covered before it does not slide any more."""
+class Shape(NamedTuple):
+    """What windows have in common that slide together."""
+
+    period: Period
+    states: frozenset[StateColumn]
 
 
-class WindowKind(NamedTuple):
-    """Windows of one slot and length, of whatever queries, are one window that slides."""
+class Family(NamedTuple):
+    """Windows that slide together: they have the same ends, and the same is kept of them."""
 
     grouping: str
-    slot: str
+    period: Period
+    states: frozenset[StateColumn]
     range: int
+    """As it is due: windows over the order of events may be others than their period says."""
 
 
-class CoveringKinds(NamedTuple):
-    """The kinds that cover another: the first ones are added, the others subtracted."""
+@dataclass
+class _Due:
+    """The due windows of a family, in the order of their ends."""
 
-    kinds: tuple[WindowKind, ...]
-    added: int
+    windows: Index
+    slots: set[str] = field(default_factory=set)
+    """All that slide with it, whether they are due or not."""
 
 
 class KeptWindows:
     """The windows of a tier that are kept. All of it follows from the sub-windows."""
 
     def __init__(self) -> None:
-        self._kept: dict[WindowKind, KeptWindow] = {}
+        self._kept: dict[Family, KeptWindow] = {}
         self._calm: dict[str, int] = {}
+        self._covers = KeptCovers()
         self._covered: dict[WindowKind, tuple[CoveringKinds, CoveredWindow]] = {}
-        self._steady: dict[WindowKind, int] = {}
-        """How often in a row windows that slide could have been combined from others."""
+        self._too_large: dict[Family, int] = {}
+        """Families that did not fit, and the bytes that they took."""
+        self._groupings: dict[str, _Families] = {}
+        self._rows_of_a_slot = WeakKeyDictionary[PartialSubWindows, float]()
+        self.limit: int | None = None
+        """Bytes that all of it may take; None for the share of this machine's memory."""
 
     def __len__(self) -> int:
-        return len(self._kept)
+        """How many slots and lengths are kept."""
+        return sum(len(kept.slots) for kept in self._kept.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return sum(kept.size for kept in self._kept.values())
 
     def clear(self) -> None:
         """The sub-windows are others now."""
@@ -94,95 +106,102 @@ class KeptWindows:
         if entry.readers is not None:
             self._kept.clear()
         stale = [k for k, kept in self._kept.items() if k.grouping == entry.grouping and kept.holds_some_of(entry)]
-        for kind in stale:
-            del self._kept[kind]
+        for family in stale:
+            del self._kept[family]
 
     def forget(self, entries: Sequence[PartialSubWindows], plan: Plan, horizon: int) -> None:
         """The sub-windows before the horizon are about to go, and perhaps some queries have gone."""
         if not self._kept:
             return
-        asked = {
-            WindowKind(grouping.name, slot, query.window.range)
-            for grouping in plan.answering
-            for query, slot in zip(grouping.queries, _slot_names(grouping), strict=True)
-        }
-        self._kept = {kind: kept for kind, kept in self._kept.items() if kind in asked}
-        self._covered = {kind: own for kind, own in self._covered.items() if kind in asked}
-        self._steady = {kind: times for kind, times in self._steady.items() if kind in asked}
+        families = [self._families(grouping) for grouping in plan.answering]
+        asked = {(own.grouping, period, states) for own in families for period, states in own.known}
+        kinds = {kind for own in families for kind in own.kinds}
+        self._kept = {family: kept for family, kept in self._kept.items() if family[:3] in asked}
+        self._too_large = {family: size for family, size in self._too_large.items() if family[:3] in asked}
+        self._covered = {kind: own for kind, own in self._covered.items() if kind in kinds}
+        self._covers.forget(kinds)
         for kept in self._kept.values():
             kept.forget(entries, horizon)
 
     def answer(
         self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, work: Work
-    ) -> Iterator[Answers] | None:
-        """Answers of the due windows; None where they are had sooner from all sub-windows anew."""
-        if not len(due):
-            return None
-        kinds = self._kinds(grouping, due)
-        covering = self._covering(grouping, due, kinds) if len(kinds) <= MOST_COMBINED * MOST_KEPT else {}
-        sliding = {kind: windows for kind, windows in kinds.items() if kind not in covering}
-        if not self._pays(entries, grouping, due, sliding):
-            return None
-        return self._answers(entries, grouping, due, kinds, covering, work)
+    ) -> tuple[Iterator[Answers], Due]:
+        """Answers of due windows, and those that are had sooner from all sub-windows anew."""
+        families = self._families(grouping)
+        slides = families.can_slide[due.query] & (due.end - due.start < EVERYTHING) & (due.end > due.start)
+        if not slides.any():
+            return iter(()), due
+        own, rest = due.where(slides), due.where(~slides)
+        sliding = families.of(own)
+        fits = {family for family in sliding if self._fits(family)}
+        if not self._pays(entries, grouping, own, sliding, fits):
+            return iter(()), due
+        if len(fits) < len(sliding):
+            anew = np.concatenate([sliding[family].windows for family in sliding if family not in fits])
+            slides[np.flatnonzero(slides)[anew]] = False
+            own, rest = due.where(slides), due.where(~slides)
+            sliding = families.of(own)
+        return self._answers(entries, grouping, own, sliding, work), rest
 
-    def _kinds(self, grouping: Grouping, due: Due) -> dict[WindowKind, Index]:
-        """The due windows of each kind, by their ends."""
-        slots, lengths = grouping.slot_of[due.query], due.end - due.start
-        found: dict[WindowKind, list[int]] = {}
-        for i in np.argsort(due.end, kind="stable").tolist() if len(due) <= MOST_WINDOWS else ():
-            kind = WindowKind(grouping.name, grouping.slot_names[slots[i]], int(lengths[i]))
-            found.setdefault(kind, []).append(i)
-        return {kind: np.array(windows, np.intp) for kind, windows in found.items()}
+    def _families(self, grouping: Grouping) -> _Families:
+        found = self._groupings.get(grouping.name)
+        if found is None or found.source is not grouping:
+            found = self._groupings[grouping.name] = _Families(grouping)
+        return found
 
     # Which way
 
     def _pays(
-        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, kinds: Mapping[WindowKind, Index]
+        self,
+        entries: Sequence[PartialSubWindows],
+        grouping: Grouping,
+        due: Due,
+        sliding: Mapping[Family, _Due],
+        fits: set[Family],
     ) -> bool:
-        """Whether these windows slide. It is the one place where that is decided."""
-        rows = sum(len(entry.slices) for entry in entries if entry.grouping == grouping.name)
-        moved = sum(self._moved(kind, due, windows) for kind, windows in kinds.items())
-        new = [kind for kind in kinds if kind not in self._kept]
-        pays = (
-            bool(kinds)
-            and rows >= LEAST_ROWS
-            and moved * MOVED <= 1.0
-            and len(self._kept) + len(new) <= MOST_KEPT
-            and can_slide(_templates(grouping, due.query))
-        )
+        """Whether these windows slide, counted in rows that are gone over. It is the one place where that is decided:
+        anew, all rows of the slots from the first start on are; sliding, a step for each end, and what has moved."""
+        reach = int(due.end.max() - due.start.min())
+        each = self._density(entries, grouping, reach)
+        anew = ANEW + each * reach * len(np.unique(grouping.slot_of[due.query]))
+        slid = 0.0
+        for family in fits:
+            ends = due.end[sliding[family].windows]
+            kept = self._kept.get(family)
+            since = int(ends[0]) - family.period.slide if kept is None else min(kept.high, int(ends[0]))
+            moved = 2.0 * min(int(ends[-1]) - since, family.range) * each * len(sliding[family].slots)
+            slid += STEP * len(np.unique(ends)) + MOVED * moved
+        pays = bool(fits) and slid <= anew
         self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
-        return pays and (not new or self._calm[grouping.name] >= CALM)
+        return pays and (fits <= self._kept.keys() or self._calm[grouping.name] >= CALM)
 
-    def _moved(self, kind: WindowKind, due: Due, windows: Index) -> float:
-        """The part of a window that enters and leaves until the last of these."""
-        if kind.range >= EVERYTHING or kind.range <= 0:
-            return 2.0
-        ends = due.end[windows]
-        kept = self._kept.get(kind)
-        since = int(ends[0]) if kept is None else min(kept.high, int(ends[0]))
-        return 2.0 * min(1.0, (int(ends[-1]) - since) / kind.range)
+    def _density(self, entries: Sequence[PartialSubWindows], grouping: Grouping, reach: int) -> float:
+        """How many rows a slot has in a microsecond, on the average; at least so much time is kept."""
+        own = [entry for entry in entries if entry.grouping == grouping.name and len(entry.slices)]
+        for entry in own:
+            if entry not in self._rows_of_a_slot:
+                self._rows_of_a_slot[entry] = rows_of_a_slot(entry)
+        span = max((entry.newest for entry in own), default=0) - min((entry.oldest for entry in own), default=0)
+        return sum(self._rows_of_a_slot[entry] for entry in own) / max(reach, span)
 
-    def _covering(
-        self, grouping: Grouping, due: Due, kinds: Mapping[WindowKind, Index]
-    ) -> dict[WindowKind, CoveringKinds]:
-        """The kinds that do not slide, since others cover them that are due at the same instants."""
-        asked = {kind: _Asked.of(grouping, due, windows) for kind, windows in kinds.items()}
-        covered = {}
-        for kind, own in asked.items():
-            covering = _covering_kinds(grouping, asked, kind, own)
-            if covering is None or not self._is_cheaper(covering):
-                self._steady.pop(kind, None)
-                continue
-            self._steady[kind] = self._steady.get(kind, 0) + 1
-            if kind not in self._kept or self._steady[kind] >= STEADY:
-                covered[kind] = covering
-        return {kind: own for kind, own in covered.items() if not any(other in covered for other in own.kinds)}
+    def _fits(self, family: Family) -> bool:
+        """Whether a family may be kept: one that was too large only where there is room for it now."""
+        size = self._too_large.get(family)
+        return size is None or size + self.size <= self._limit
 
-    def _is_cheaper(self, covering: CoveringKinds) -> bool:
-        """Whether their groups, as far as these are known, are combined sooner than as many rows enter and leave."""
-        known = [self._kept.get(kind) for kind in covering.kinds]
-        moved = sum(kept.moved if i < covering.added else -kept.moved for i, kept in enumerate(known) if kept)
-        return COMBINED * sum(kept.held for kept in known if kept) <= moved or not all(known)
+    @property
+    def _limit(self) -> int:
+        if self.limit is None:
+            self.limit = Memory.divided(default_limit()).kept
+        return self.limit
+
+    def _slid(self, families: Mapping[WindowKind, Family], kind: WindowKind) -> Slid | None:
+        """What is known of a kind that slides."""
+        kept = self._kept.get(families[kind])
+        if kept is None or kind.slot not in kept.slots:
+            return None
+        number = kept.slots.index(kind.slot)
+        return Slid(int(kept.moved[number]), int(kept.held[number]))
 
     # Answers
 
@@ -191,47 +210,58 @@ class KeptWindows:
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
         due: Due,
-        kinds: Mapping[WindowKind, Index],
-        covering: Mapping[WindowKind, CoveringKinds],
+        sliding: Mapping[Family, _Due],
         work: Work,
     ) -> Iterator[Answers]:
+        kinds, family_of = _kinds(grouping, due, sliding)
+        covering = self._covers.choose(grouping, due, kinds, lambda kind: self._slid(family_of, kind))
         groups: dict[int, GroupStates] = {}
-        for kind, windows in kinds.items():
-            if kind not in covering:
-                groups |= self._slide(entries, grouping, kind, due, windows, work)
-        for kind, own in covering.items():
-            groups |= self._combine(grouping, kind, own, due, kinds, groups, work)
+        for family, own in sliding.items():
+            combined = {kind.slot for kind in covering if family_of[kind] == family}
+            groups |= self._slide(entries, grouping, family, due, own, combined, work)
+        for kind, covers in covering.items():
+            groups |= self._combine(grouping, kind, covers, due, kinds, groups, work)
         for template, windows in due_by_shape(grouping, due, np.arange(len(due))):
             windows = windows[[grouping.queries[query].name not in work.over for query in due.query[windows]]]
+            if not len(windows):
+                continue
             found = SlidGroups(grouping, [groups[window] for window in windows.tolist()])
             made = make_answers(grouping, template, due, windows, found, work)
             if made is not None:
                 yield made
+        self._keep_within_limit(sliding)
 
     def _slide(
         self,
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
-        kind: WindowKind,
+        family: Family,
         due: Due,
-        windows: Index,
+        own: _Due,
+        combined: set[str],
         work: Work,
     ) -> dict[int, GroupStates]:
         """What each of the windows holds."""
-        start, end = due.start[windows].tolist(), due.end[windows].tolist()
-        states = _states(grouping, due.query[windows])
-        kept = self._kept.get(kind)
-        if kept is None or start[0] < kept.low or end[0] < kept.high or not states <= set(kept.states):
-            known = set() if kept is None else set(kept.states)
-            kept = self._kept[kind] = KeptWindow(grouping, kind.slot, sorted(states | known, key=_name), start[0])
-        before, kept.moved = kept.operations, 0
+        slots = own.slots - combined
+        names = [grouping.slot_names[slot] for slot in grouping.slot_of[due.query[own.windows]].tolist()]
+        asked = [(w, slot) for w, slot in zip(own.windows.tolist(), names, strict=True) if slot not in combined]
+        if not asked:
+            return {}
+        kept, first = self._kept.get(family), asked[0][0]
+        start, end = int(due.start[first]), int(due.end[first])
+        is_behind = kept is None or start < kept.low or end < kept.high
+        if kept is None or is_behind or _are_others(slots, kept.slots):
+            kept = self._kept[family] = KeptWindow(grouping, sorted(slots), sorted(family.states, key=_name), start)
+        before = kept.operations
+        kept.moved[:] = 0
+        by_end: dict[int, list[tuple[int, str]]] = {}
+        for window, slot in asked:
+            by_end.setdefault(int(due.end[window]), []).append((window, slot))
         groups: dict[int, GroupStates] = {}
-        for i, window in enumerate(windows.tolist()):
-            if i and end[i] == end[i - 1]:
-                groups[window] = groups[int(windows[i - 1])]
-                continue
-            kept.slide(entries, start[i], end[i])
-            groups[window] = kept.groups()
+        for end, windows in by_end.items():
+            kept.slide(entries, end - family.range, end)
+            held = kept.groups(dict.fromkeys(slot for _, slot in windows))
+            groups |= {window: held[slot] for window, slot in windows}
         work.final += kept.operations - before
         return groups
 
@@ -246,12 +276,12 @@ class KeptWindows:
         work: Work,
     ) -> dict[int, GroupStates]:
         """What each of the windows of a kind holds, from those that end with it (golab 8.3.3, CS6)."""
-        self._kept.pop(kind, None)
         before, covered = self._covered.get(kind, (None, None))
         if covered is None or before != covering:
             covered = CoveredWindow(grouping, covering.added, len(covering.kinds))
             self._covered[kind] = covering, covered
-        states = _states(grouping, due.query[kinds[kind]])
+        templates = dict.fromkeys(grouping.queries[query].template for query in due.query[kinds[kind]])
+        states = set().union(*map(states_of_template, templates))
         others = [{int(due.end[window]): window for window in kinds[other].tolist()} for other in covering.kinds]
         operations, made, found = covered.operations, dict[int, GroupStates](), dict[int, GroupStates]()
         for window, end in zip(kinds[kind].tolist(), due.end[kinds[kind]].tolist(), strict=True):
@@ -261,92 +291,92 @@ class KeptWindows:
         work.final += covered.operations - operations
         return found
 
+    def _keep_within_limit(self, families: Mapping[Family, _Due]) -> None:
+        """Let the largest of these families go until the others fit."""
+        sizes = {family: kept.size for family, kept in self._kept.items()}
+        left = sum(sizes.values())
+        for family in sorted(families.keys() & sizes.keys(), key=lambda own: -sizes[own]):
+            if left <= self._limit:
+                return
+            left -= sizes[family]
+            self._too_large[family] = sizes[family]
+            del self._kept[family]
 
-class _Asked(NamedTuple):
-    """What is asked of the windows of a kind."""
 
-    slot: int
-    ends: frozenset[int]
-    states: frozenset[StateColumn]
-    combining: Combining | None
+class _Families:
+    """The families of a grouping's queries."""
 
-    @staticmethod
-    def of(grouping: Grouping, due: Due, windows: Index) -> _Asked:
+    def __init__(self, grouping: Grouping) -> None:
+        self.source, self.grouping = grouping, grouping.name
         codes, templates = grouping.templates
-        queries = due.query[windows].tolist()
-        asked = [templates[code] for code in {int(codes[query]) for query in queries}]
-        states = frozenset[StateColumn]().union(*map(_states_of, asked))
-        kind = combining(aggregate for template in asked for aggregate in template.aggregates)
-        return _Asked(int(grouping.slot_of[queries[0]]), frozenset(due.end[windows].tolist()), states, kind)
+        self.can_slide: Mask = np.array([can_slide([template]) for template in templates], np.bool_)[codes]
+        """Whether the windows of each query may be kept."""
+
+    @cached_property
+    def _members(self) -> tuple[npt.NDArray[np.intp], dict[Shape, set[str]]]:
+        """The family of each query, and the slots of each family."""
+        source = self.source
+        slots = source.slot_of.tolist()
+        states: dict[tuple[int, Period], frozenset[StateColumn]] = {}
+        own = [i for i, slides in enumerate(self.can_slide.tolist()) if slides]
+        for i in own:
+            query = source.queries[i]
+            kind = slots[i], query.window
+            states[kind] = states.get(kind, frozenset()) | states_of_template(query.template)
+        members: dict[Shape, set[str]] = {}
+        numbers: dict[Shape, int] = {}
+        family = np.full(len(slots), -1, np.intp)
+        for i in own:
+            window = source.queries[i].window
+            key = Shape(window, states[slots[i], window])
+            family[i] = numbers.setdefault(key, len(numbers))
+            members.setdefault(key, set()).add(source.slot_names[slots[i]])
+        return family, members
+
+    @property
+    def known(self) -> Mapping[Shape, set[str]]:
+        return self._members[1]
+
+    @cached_property
+    def kinds(self) -> frozenset[WindowKind]:
+        return frozenset(
+            WindowKind(self.grouping, slot, period.range) for (period, _), slots in self.known.items() for slot in slots
+        )
+
+    def of(self, due: Due) -> dict[Family, _Due]:
+        """The families of due windows, all of which can slide."""
+        number, range_ = self._members[0][due.query], due.end - due.start
+        order = np.lexsort((due.end, range_, number))
+        cuts = np.flatnonzero((np.diff(number[order]) != 0) | (np.diff(range_[order]) != 0)) + 1
+        keys, found = list(self.known), {}
+        for windows in np.split(order, cuts):
+            key = keys[number[windows[0]]]
+            family = Family(self.grouping, key.period, key.states, int(range_[windows[0]]))
+            found[family] = _Due(windows, self.known[key])
+        return found
 
 
-@lru_cache(maxsize=1 << 12)
-def _states_of(template: AnswerTemplate) -> frozenset[StateColumn]:
-    return frozenset(state for aggregate in template.aggregates for state in states_of(aggregate))
+def _kinds(
+    grouping: Grouping, due: Due, sliding: Mapping[Family, _Due]
+) -> tuple[dict[WindowKind, Index], dict[WindowKind, Family]]:
+    """The due windows of each kind, and its family; where a kind is in several, it is left out."""
+    found: dict[WindowKind, list[int]] = {}
+    families: dict[WindowKind, Family] = {}
+    several = set()
+    for family, own in sliding.items():
+        slots = grouping.slot_of[due.query[own.windows]].tolist()
+        for window, slot in zip(own.windows.tolist(), slots, strict=True):
+            kind = WindowKind(grouping.name, grouping.slot_names[slot], family.range)
+            found.setdefault(kind, []).append(window)
+            if families.setdefault(kind, family) != family:
+                several.add(kind)
+    return {kind: np.array(own, np.intp) for kind, own in found.items() if kind not in several}, families
 
 
-def _covering_kinds(
-    grouping: Grouping, asked: Mapping[WindowKind, _Asked], kind: WindowKind, own: _Asked
-) -> CoveringKinds | None:
-    """Kinds that cover this one, if all of them are due whenever it is, and have the states that it asks for."""
-    cover = grouping.covers.of(own.combining).get(own.slot)
-    if cover is None:
-        return None
-    others = tuple(kind._replace(slot=grouping.slot_names[slot]) for slot in cover.slots)
-    known = [asked.get(other) for other in others]
-    if not all(other is not None and own.ends <= other.ends and own.states <= other.states for other in known):
-        return None
-    return CoveringKinds(others, len(cover.added))
-
-
-def _slot_names(grouping: Grouping) -> list[str]:
-    return [grouping.slot_names[slot] for slot in grouping.slot_of.tolist()]
+def _are_others(asked: set[str], kept: Sequence[str]) -> bool:
+    """Whether a family must be built again with other slots: some lack, or too many are of no use."""
+    return not asked <= set(kept) or len(asked) < (1 - UNUSED) * len(kept)
 
 
 def _name(state: StateColumn) -> str:
     return state.name
-
-
-def _states(grouping: Grouping, queries: Index) -> set[StateColumn]:
-    return set().union(*map(_states_of, _templates(grouping, queries)))
-
-
-def _templates(grouping: Grouping, queries: Index) -> Iterable[AnswerTemplate]:
-    return dict.fromkeys(grouping.queries[query].template for query in queries)
-
-
-class SlidGroups:
-    """What windows hold, group by group: an `answer_table.WindowGroups`."""
-
-    def __init__(self, grouping: Grouping, groups: Sequence[GroupStates]) -> None:
-        self._grouping, self._groups = grouping, groups
-        sizes = [len(group.keys) if grouping.keys else 1 for group in groups]
-        self.pairs = Pairs(np.array(sizes, np.intp))
-        self._at: Index = np.arange(len(self.pairs))
-
-    def keep(self, index: Index) -> None:
-        self.pairs, self._at = self.pairs.kept(index), self._at[index]
-
-    @cached_property
-    def _keys(self) -> list[pa.Array]:
-        return [column.combine_chunks() for column in pa.concat_tables([group.keys for group in self._groups]).columns]
-
-    def key(self, at: int) -> pa.Array:
-        return self._keys[at].take(pa.array(self._at))
-
-    def key_vector(self, at: int) -> Vector:
-        return Vector.from_arrow(self.key(at), self._grouping.key_types[at])
-
-    def key_ranks(self, at: int, *, descending: bool, nulls_first: bool) -> npt.NDArray[np.int64]:
-        return ranked(self.key(at), descending=descending, nulls_first=nulls_first)
-
-    def group_ranks(self) -> npt.NDArray[np.int64]:
-        return rank_of_keys([self.key(i) for i in range(len(self._grouping.keys))], len(self._at))
-
-    def aggregate(self, aggregate: BoundAggregate) -> Vector:
-        states = [self._state(state) for state in states_of(aggregate)]
-        return aggregate.aggregate.lower(aggregate.argument_type, states)
-
-    def _state(self, state: StateColumn) -> tuple[Vector, ...]:
-        fields = zip(*(group.states[state] for group in self._groups), strict=True)
-        return state.partial.finish(tuple(np.concatenate(field)[self._at] for field in fields), ())

@@ -1,10 +1,13 @@
-"""What the window of a slot holds, kept from batch to batch, so that the next window costs what enters and leaves.
+"""What windows of one length hold, kept from batch to batch, so that the next ones cost what enters and leaves.
 
     rows by slice   | .. | leave |   stay, not looked at    | enter |
                          [ the window that was answered last ]
                                  [ the next window                  ]
 
-A state with an exact inverse is a total for each group, to which is added and from which is subtracted (golab 2.3.4,
+All slots whose windows have the same ends slide together: a line is a slot and a group that has a row in its window,
+and a row that enters is added to the line of each slot that it belongs to, for all of them in a few calls.
+
+A state with an exact inverse is a total for each line, to which is added and from which is subtracted (golab 2.3.4,
 the running synopsis, of which only the ends are needed; li 3.2.2, full differential). Others are kept in two stacks.
 
 All of it follows from the sub-windows: it is never committed, and built again where it does not fit any more.
@@ -22,7 +25,7 @@ import pyarrow as pa
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.base import State
-from mullion.expressions.arrays import Codes, Index, Times, grown
+from mullion.expressions.arrays import Codes, Index, Mask, Times, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import runs
 from mullion.expressions.vector import arrow_type
@@ -30,55 +33,85 @@ from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.slices.stacks import Front, wider
 from mullion.slices.subwindow import PartialSubWindows
 
-NO_LINE = np.zeros(1, np.intp)
 NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
+LINES = pa.schema([("slot", pa.int64()), ("group", pa.int64())])
 
 MOMENTS = count(1)
 """They tell apart the groups that have a line one after the other, in whatever window."""
 
 
 class GroupStates(NamedTuple):
-    """What a window holds: the keys of each group, and its states."""
+    """What the window of a slot holds, group by group."""
 
     keys: pa.Table
+    """The keys of groups, perhaps of more than these."""
+    at: Index
+    """Where each group stands among the keys."""
     states: dict[StateColumn, State]
-    lines: Index
-    """Where the window has each group,"""
+    codes: Index
+    """The number that the window has for each group,"""
     since: Times
     """and since when: another number there is another group."""
 
+    def between(self, low: int, high: int) -> GroupStates:
+        """Some groups that follow one another."""
+        cut = slice(low, high)
+        states = {state: tuple(field[cut] for field in fields) for state, fields in self.states.items()}
+        return GroupStates(self.keys, self.at[cut], states, self.codes[cut], self.since[cut])
+
+
+class Moving(NamedTuple):
+    """Rows that enter or leave, once for each slot that they belong to, by line."""
+
+    rows: PartialSubWindows
+    at: Index
+    """The row of each."""
+    starts: Index
+    """Where those of the next line begin."""
+    lines: Codes
+    """The different lines."""
+
+    def reduced(self, state: StateColumn) -> State:
+        """What comes to each line, or goes from it."""
+        partial: Partial = state.partial
+        return partial.reduce(_at(partial.load(self.rows.state(state)), self.at), self.starts)
+
 
 class KeptWindow:
-    """The window of one slot: all rows of the grouping's sub-windows from `low` up to `high`, but not with it.
+    """Windows of some slots: all their rows of the grouping's sub-windows from `low` up to `high`, but not with it.
 
     Requires: partials whose states may be combined wherever they were loaded.
-    Time: O(rows that enter or leave) for a step, and O(groups) for what it holds.
-    Space: O(groups), and O(rows) for states without an inverse.
+    Time: O(rows that enter or leave, once for each of their slots) for a step, and O(groups) for what it holds.
+    Space: O(groups) for each slot, and O(rows) for states without an inverse.
     """
 
-    def __init__(self, grouping: Grouping, slot: str, states: Iterable[StateColumn], at: int) -> None:
-        self.grouping, self.slot = grouping.name, slot
+    def __init__(self, grouping: Grouping, slots: Sequence[str], states: Iterable[StateColumn], at: int) -> None:
+        self.grouping, self.slots = grouping.name, tuple(slots)
+        self._number_of = {slot: number for number, slot in enumerate(self.slots)}
         self.low = self.high = at
         """Which slices have been taken in."""
         self.operations = 0
-        self.moved = self.held = 0
-        """Rows that entered or left since its groups were asked for, and the groups that it had then."""
-        self._since: Times = np.empty(0, np.int64)
+        self.moved: Index = np.zeros(len(self.slots), np.intp)
+        self.held: Index = np.zeros(len(self.slots), np.intp)
+        """Of each slot, the rows that entered or left since it was told so, and the groups that it had last."""
         self._keys = len(grouping.keys)
-        schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
-        self._lines, self._schema = CodeTable(schema), schema
+        self._schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
         self._looked_up = WeakKeyDictionary[PartialSubWindows, tuple[Times, Codes]]()
         """Of sub-windows, the slices of their rows that came in last, and the groups of these."""
         self.states = tuple(dict.fromkeys((EVENTS, *states)))
-        self._totals: dict[StateColumn, State] = {state: state.partial.identity(0) for state in self.states}
-        self._fronts: dict[StateColumn, State] = {}
-        self._front: Front | None = None
-        self._flipped = at
-        """Up to here rows are in the front, from here on in the back."""
+        self._empty(at)
 
     @property
     def _stacked(self) -> list[StateColumn]:
         return [state for state in self.states if not isinstance(state.partial, Invertible)]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        arrays = [field for fields in (*self._totals.values(), *self._fronts.values()) for field in fields]
+        front = 0 if self._front is None else self._front.size
+        looked_up = sum(slices.nbytes + codes.nbytes for slices, codes in self._looked_up.values())
+        return sum(field.nbytes for field in arrays) + front + looked_up + self._groups.size + self._lines.size
 
     # The window slides
 
@@ -104,47 +137,49 @@ class KeptWindow:
 
     def _empty(self, at: int) -> None:
         self.low = self.high = self._flipped = at
-        self._lines = CodeTable(self._schema)
+        self._groups, self._lines = CodeTable(self._schema), CodeTable(LINES)
+        self._lines_of = np.zeros(0, np.int64)
+        """How many lines each group has."""
+        self._slot, self._group, self._since = (np.zeros(0, np.int64) for _ in range(3))
+        """Of each line."""
         self._looked_up.clear()
-        self._totals = {state: state.partial.identity(0) for state in self.states}
-        self._front, self._fronts = None, {}
+        self._totals: dict[StateColumn, State] = {state: state.partial.identity(0) for state in self.states}
+        self._front: Front | None = None
+        self._fronts: dict[StateColumn, State] = {}
+        """Up to `_flipped` rows are in the front, from there on in the back."""
 
     def _enter(self, entries: Sequence[PartialSubWindows], low: int, high: int, *, is_flipped: bool) -> None:
-        for entry, rows in self._rows(entries, low, high):
-            lines = self._codes(entry, rows)
-            order, starts = runs(lines)
-            distinct = lines[order][starts]
-            self.moved += len(lines)
-            self._begin(distinct)
+        for moving in self._moving(entries, low, high):
+            self._begin(moving.lines)
             for state in self.states:
                 partial = state.partial
                 if is_flipped and not isinstance(partial, Invertible):
                     continue
                 total = wider(partial, self._totals[state], self._room)
-                _put(total, distinct, partial.combine(_at(total, distinct), _reduced(state, rows, order, starts)))
+                _put(total, moving.lines, partial.combine(_at(total, moving.lines), moving.reduced(state)))
                 self._totals[state] = total
-                self.operations += len(lines)
+                self.operations += len(moving.at)
 
     def _begin(self, lines: Codes) -> None:
-        """Groups are about to enter: note since when those are here that were not."""
+        """Rows are about to enter: note since when lines are here that were not."""
+        if not self._keys:
+            return
         there = wider(EVENTS.partial, self._totals[EVENTS], self._room)[0]
-        self._since = grown(self._since, self._room, 0)
-        self._since[lines[there[lines] == 0]] = next(MOMENTS)
+        new = lines[there[lines] == 0]
+        self._since[new] = next(MOMENTS)
+        self._lines_of = grown(self._lines_of, self._groups.room, 0)
+        np.add.at(self._lines_of, self._group[new], 1)
 
     def _leave(self, entries: Sequence[PartialSubWindows], low: int, *, is_flipped: bool) -> None:
         left = []
-        for entry, rows in self._rows(entries, self.low, low):
-            lines = self._codes(entry, rows)
-            order, starts = runs(lines)
-            distinct = lines[order][starts]
-            self.moved += len(lines)
+        for moving in self._moving(entries, self.low, low):
             for state in self.states:
                 partial = state.partial
                 if isinstance(partial, Invertible):
                     total = self._totals[state]
-                    _put(total, distinct, partial.invert(_at(total, distinct), _reduced(state, rows, order, starts)))
-                    self.operations += len(lines)
-            left.append(distinct)
+                    _put(total, moving.lines, partial.invert(_at(total, moving.lines), moving.reduced(state)))
+                    self.operations += len(moving.at)
+            left.append(moving.lines)
         self.low = max(self.low, low)
         if self._front is not None and not is_flipped:
             self._front.leave(low)
@@ -152,7 +187,7 @@ class KeptWindow:
             self._release(np.unique(np.concatenate(left)))
 
     def _release(self, lines: Codes) -> None:
-        """Groups of which nothing is left give their numbers back."""
+        """Lines of which nothing is left give their numbers back, and then groups that have none any more."""
         gone = lines[self._totals[EVENTS][0][lines] == 0]
         if not len(gone):
             return
@@ -160,59 +195,112 @@ class KeptWindow:
             self._totals[state] = wider(state.partial, self._totals[state], self._room)
             _put(self._totals[state], gone, state.partial.identity(len(gone)))
         self._lines.forget(gone)
+        groups = np.unique(self._group[gone])
+        np.subtract.at(self._lines_of, self._group[gone], 1)
+        self._groups.forget(groups[self._lines_of[groups] == 0])
 
     def _flip(self, entries: Sequence[PartialSubWindows]) -> None:
         """All rows of the window become the front."""
-        found = sorted(self._rows(entries, self.low, self.high), key=lambda part: part[1].oldest)
-        lines, parts = [self._codes(entry, rows) for entry, rows in found], [rows for _, rows in found]
-        self._front = Front(_joined(lines), _joined([rows.slices for rows in parts]), self._room)
+        found = [(self._lined(entry, rows), rows) for entry, rows in self._rows(entries, self.low, self.high)]
+        found.sort(key=lambda part: part[1].oldest)
+        lines, times = [lines for (_, lines), _ in found], [rows.slices[at] for (at, _), rows in found]
+        self._front = Front(_joined(lines), _joined(times), self._room)
         for state in self._stacked:
             partial = state.partial
-            loaded = [partial.load(rows.state(state)) for rows in parts]
+            loaded = [_at(partial.load(rows.state(state)), at) for (at, _), rows in found]
             fields = tuple(np.concatenate(f) for f in zip(*loaded, strict=True)) if loaded else partial.identity(0)
             self._fronts[state], combined = self._front.suffixes(partial, fields)
             self._totals[state] = partial.identity(self._room)
             self.operations += combined
         self._flipped = self.high
 
+    # Rows and their lines
+
     def _rows(
         self, entries: Sequence[PartialSubWindows], low: int, high: int
     ) -> Iterator[tuple[PartialSubWindows, PartialSubWindows]]:
-        """Sub-windows, and their rows of the slot in [low, high), in the order of slices."""
+        """Sub-windows, and their rows in [low, high), in the order of slices."""
         for entry in entries if low < high else ():
-            is_near = entry.oldest < high and entry.newest >= low
-            if is_near and entry.grouping == self.grouping and entry.knows(self.slot):
-                rows = entry.within(low, high).of_slot(self.slot)
+            if entry.oldest < high and entry.newest >= low and entry.grouping == self.grouping:
+                rows = entry.within(low, high)
                 if len(rows.slices):
                     yield entry, rows
 
-    def _codes(self, entry: PartialSubWindows, rows: PartialSubWindows) -> Codes:
-        """The groups of rows. They are looked up once, when rows enter: as long as some are inside, a group keeps its
-        number."""
+    def _moving(self, entries: Sequence[PartialSubWindows], low: int, high: int) -> Iterator[Moving]:
+        for entry, rows in self._rows(entries, low, high):
+            at, lines = self._lined(entry, rows)
+            if len(at):
+                order, starts = runs(lines)
+                slots = self._slot[lines] if self._keys else lines
+                self.moved += np.bincount(slots, minlength=len(self.slots))
+                yield Moving(rows, at[order], starts, lines[order][starts])
+
+    def _lined(self, entry: PartialSubWindows, rows: PartialSubWindows) -> tuple[Index, Codes]:
+        """Rows that belong to slots, once for each of these, and their lines."""
+        at, slot = rows.members(self._number_of, np.arange(len(rows.slices)))
         if not self._keys:
-            return np.zeros(len(rows.slices), np.int64)
+            return at, slot
+        used = np.zeros(len(rows.slices), np.bool_)
+        used[at] = True
+        group = np.zeros(len(rows.slices), np.int64)
+        group[used] = self._codes(entry, rows, used)
+        pairs = pa.table([pa.array(slot.astype(np.int64, copy=False)), pa.array(group[at])], schema=LINES)
+        lines = self._lines.codes(pairs)
+        self._slot, self._group, self._since = (
+            grown(column, self._room, 0) for column in (self._slot, self._group, self._since)
+        )
+        self._slot[lines], self._group[lines] = slot, group[at]
+        return at, lines
+
+    def _codes(self, entry: PartialSubWindows, rows: PartialSubWindows, used: Mask) -> Codes:
+        """The groups of some rows. They are looked up once, when rows enter: as long as some are inside, a group keeps
+        its number."""
+        own = rows.slices[used]
+        if not len(own):
+            return np.zeros(0, np.int64)
         slices, codes = self._looked_up.get(entry, NOTHING)
-        first, last = np.searchsorted(slices, rows.slices[0]), np.searchsorted(slices, rows.slices[-1], "right")
-        if np.array_equal(slices[first:last], rows.slices):
+        first, last = np.searchsorted(slices, own[0]), np.searchsorted(slices, own[-1], "right")
+        if np.array_equal(slices[first:last], own):
             return codes[first:last]
         keys = rows.table.select([f"key{i}" for i in range(self._keys)]).rename_columns(self._schema.names)
-        codes = self._lines.codes(keys)
-        self._looked_up[entry] = rows.slices, codes
+        codes = self._groups.codes(keys if used.all() else keys.filter(pa.array(used)))
+        self._looked_up[entry] = own, codes
         return codes
 
     @property
     def _room(self) -> int:
-        return self._lines.room if self._keys else 1
+        return self._lines.room if self._keys else len(self.slots)
 
     # What it holds
 
-    def groups(self) -> GroupStates:
-        """Every group that has a row in the window; without keys, one whether it has some or not."""
-        lines = np.flatnonzero(self._totals[EVENTS][0]) if self._keys else NO_LINE
-        keys = self._lines.rows(lines) if self._keys else self._schema.empty_table()
-        self.held = len(lines)
-        since = self._since[lines] if self._keys else NO_LINE
-        return GroupStates(keys, {state: self._state(state, lines) for state in self.states}, lines, since)
+    def groups(self, slots: Iterable[str]) -> dict[str, GroupStates]:
+        """For each of these slots every group that has a row in its window; without keys, one in any case."""
+        wanted = [self._number_of[slot] for slot in slots]
+        if not self._keys:
+            self.held[wanted] = 1
+            return {
+                self.slots[number]: GroupStates(self._schema.empty_table(), line, self._states(line), line, line)
+                for number in wanted
+                for line in [np.array([number])]
+            }
+        lines = np.flatnonzero(self._totals[EVENTS][0])
+        if len(self.slots) > 1:
+            slot = self._slot[lines]
+            if len(wanted) < len(self.slots):
+                lines = lines[np.isin(slot, wanted)]
+                slot = self._slot[lines]
+            lines = lines[np.argsort(slot.astype(np.int16) if len(self.slots) < 1 << 15 else slot, kind="stable")]
+        bounds = np.searchsorted(self._slot[lines], np.arange(len(self.slots) + 1))
+        self.held[wanted] = np.diff(bounds)[wanted]
+        codes = self._group[lines]
+        there = np.zeros(self._groups.room, np.bool_)
+        there[codes] = True
+        keys, at = self._groups.rows(np.flatnonzero(there)), (np.cumsum(there) - 1)[codes]
+        every = GroupStates(keys, at, self._states(lines), codes, self._since[lines])
+        return {self.slots[number]: every.between(bounds[number], bounds[number + 1]) for number in wanted}
+
+    def _states(self, lines: Index) -> dict[StateColumn, State]:
+        return {state: self._state(state, lines) for state in self.states}
 
     def _state(self, state: StateColumn, lines: Index) -> State:
         partial = state.partial
@@ -223,11 +311,6 @@ class KeptWindow:
         known, rows = self._front.inside(lines)
         _put(total, known, partial.combine(_at(self._fronts[state], rows), _at(total, known)))
         return total
-
-
-def _reduced(state: StateColumn, rows: PartialSubWindows, order: Index | slice, starts: Index) -> State:
-    partial: Partial = state.partial
-    return partial.reduce(tuple(field[order] for field in partial.load(rows.state(state))), starts)
 
 
 def _at(state: State, index: Index) -> State:

@@ -42,6 +42,12 @@ class Front:
         self._by_time[order] = np.arange(len(lines))
         self._left = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes that its order takes."""
+        arrays = self._times, self._order, self._line, self._by_time, self._at, self._stop
+        return sum(array.nbytes for array in arrays)
+
     def leave(self, until: int) -> None:
         """Rows before `until` are not inside any more."""
         left = int(np.searchsorted(self._times, until))

@@ -274,6 +274,12 @@ def slot_sizes(entry: PartialSubWindows, slots: Sequence[str]) -> Index:
     return sizes[[at.get(name, -1) for name in slots]]
 
 
+def rows_of_a_slot(entry: PartialSubWindows) -> float:
+    """How many rows a slot has, on the average."""
+    own = entry.slots if SLOT in entry.table.schema.names or not entry.knows("") else [*entry.slots, ""]
+    return float(slot_sizes(entry, own).sum()) / max(1, len(own))
+
+
 def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:
     """Fewer, equal sub-windows: those of one layout become one, equal (slice, fragment, group) rows one row."""
     by_layout: dict[str, list[PartialSubWindows]] = {}

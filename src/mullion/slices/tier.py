@@ -63,6 +63,15 @@ class WindowTier:
         self._kept.clear()
 
     @property
+    def kept_size(self) -> int:
+        """Bytes of the windows that are kept from batch to batch."""
+        return self._kept.size
+
+    def limit_kept(self, size: int) -> None:
+        """Windows that are kept may take so many bytes from now on."""
+        self._kept.limit = size
+
+    @property
     def rows(self) -> int:
         """How many its sub-windows have together."""
         return sum(len(entry.slices) for entry in self._entries)
@@ -116,9 +125,9 @@ class WindowTier:
         counting = list(counting)
         for due in portions:
             if all(entry.readers is None for entry in self._entries):
-                kept = self._kept.answer(self._entries, grouping, due, work)
-                if kept is not None:
-                    yield from kept
+                answers, due = self._kept.answer(self._entries, grouping, due, work)
+                yield from answers
+                if not len(due):
                     continue
             for own, entries in by_readers(_reached(self._entries, due), grouping, due):
                 counted = {other.name: Rows(entries, other) for other in counting}

@@ -19,6 +19,9 @@ from mullion.expressions.coding.canonical import canonical, in_one_piece, is_who
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded
 from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 
+OBJECT = 200
+"""Bytes that are reckoned for a key as a Python object, with its place in a dictionary."""
+
 
 class CodeTable:
     """The codes of the rows of some columns, and the rows."""
@@ -40,6 +43,11 @@ class CodeTable:
     def room(self) -> int:
         """All codes are less than this."""
         return self._index.room
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return self._index.size + self._at.nbytes + sum(int(table.nbytes) for table in self._tables)
 
     def known(self) -> Codes:
         """The codes that mean something."""
@@ -96,6 +104,10 @@ class _WholeRows:
     def __len__(self) -> int:
         return self.room - len(self._free)
 
+    @property
+    def size(self) -> int:
+        return self._slots.nbytes + self._keys.nbytes + self._free.nbytes
+
     def known(self) -> Codes:
         known = np.ones(self.room, np.bool_)
         known[self._free] = False
@@ -142,6 +154,10 @@ class _AnyRows:
     @property
     def room(self) -> int:
         return len(self._keys)
+
+    @property
+    def size(self) -> int:
+        return OBJECT * len(self._keys)
 
     def known(self) -> Codes:
         return np.fromiter(self._codes.values(), np.int64, len(self._codes))
