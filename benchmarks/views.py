@@ -4,7 +4,7 @@
 |---|---|---|
 | Calendar | with the day in which they end | upa, where ends are known when rows come |
 | Hashed | when a negative tuple names them, or at their end | nt, and upa where ends may come early |
-| Listed | when they are found by looking at all | direct |
+| Listed | when they are found by looking at all | scan |
 """
 
 from __future__ import annotations

@@ -47,6 +47,12 @@ def test_scans_may_still_be_called_direct() -> None:
     assert chosen == Options(expiry=Expiry.SCAN, way=Way.DIRECT) == Engine(expiry="scan", way="direct").options
 
 
+def test_both_names_of_scans_are_taken_on_the_command_line() -> None:
+    for name in ("scan", "direct"):
+        answered = CliRunner().invoke(app, ["run", "no such script", "--out", "o", "--expiry", name])
+        assert "no such script" in answered.output and "--expiry" not in answered.output
+
+
 def test_a_choice_that_is_none_is_refused_on_the_command_line() -> None:
     refused = CliRunner().invoke(app, ["run", "q.sql", "--out", "o", "--expiry", "list"])
     assert refused.exit_code == 2 and "'list' is not one of 'upa', 'nt', 'scan'" in refused.output
