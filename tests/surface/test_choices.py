@@ -58,6 +58,18 @@ def test_a_choice_that_is_none_is_refused_on_the_command_line() -> None:
     assert refused.exit_code == 2 and "'list' is not one of 'upa', 'nt', 'scan'" in refused.output
 
 
+def test_explain_goes_by_the_schedule_that_is_given() -> None:
+    script = """
+        CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts;
+        CREATE QUERY q AS SELECT max(x) AS n FROM s [RANGE 30 min SLIDE AT MOST 2 min];
+    """
+    told = {
+        given: CliRunner().invoke(app, ["explain", "-", *given], input=script) for given in ((), ("--schedule", "edf"))
+    }
+    assert "schedule auto (hybrid, while late late-pending): 1 query" in told[()].stdout
+    assert "schedule edf: 1 query" in told["--schedule", "edf"].stdout
+
+
 def test_relief_is_text_or_its_kinds() -> None:
     assert Options.of(relief=" Shed,stretch").relief == (Relief.SHED, Relief.STRETCH)
     assert Options.of(relief=[Relief.SHED]).relief == Options.of(relief="shed").relief

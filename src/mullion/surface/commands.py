@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mullion.options import DEFAULTS, Isolation
+from mullion.options import DEFAULTS, Isolation, Schedule
 from mullion.surface.exit_code import errors_to_exit_code, say
 from mullion.surface.scripts import Script, read_script
 from mullion.surface.warned import Warned, listening
@@ -24,13 +24,16 @@ class Format(StrEnum):
 def explain(
     script: Script,
     format_: Annotated[Format, typer.Option("--format", help="For people, for programs, or a drawing.")] = Format.text,
+    schedule: Annotated[
+        Schedule, typer.Option(help="When queries with SLIDE AT MOST would be answered, and which together.")
+    ] = DEFAULTS.schedule,
 ) -> None:
     """Show the shared plan of a script's queries, with its reasons."""
     with errors_to_exit_code():
         text = read_script(script)
         from mullion.engine import Engine
 
-        with Engine() as engine, listening(Warned(partial(say, "warning", "yellow"))):
+        with Engine(schedule=schedule) as engine, listening(Warned(partial(say, "warning", "yellow"))):
             engine.execute(text)
             explanation = engine.explain()
         forms = {Format.json: explanation.to_json, Format.svg: explanation.to_svg}
