@@ -15,7 +15,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import Method, Options
 from mullion.planner.clusters import Clustering
-from mullion.planner.expected import Expected, expectations, far_off, misjudged, observed_before
+from mullion.planner.expected import Expected, expectations, far_off, observed_before
 from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Pass, Plan
 from mullion.planner.rules import make_plan
@@ -60,7 +60,7 @@ def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str)
         counted = tally(table, grouping)
         assert expected[grouping.name].partials == pytest.approx(counted.partials, rel=0.25)
         assert expected[grouping.name].groups == counted.groups
-        assert misjudged(expected[grouping.name], counted.partials, counted.groups) is None
+        assert not far_off(expected, {grouping.name: Expected(counted.partials, counted.groups, counted.events)})
 
 
 @pytest.mark.parametrize("method", ["fragments", "rows"])
@@ -105,9 +105,19 @@ def test_what_is_not_known_is_assumed() -> None:
 
 
 def test_more_than_four_times_off_is_misjudged() -> None:
-    assert misjudged(Expected(10_000, 50), 40_000, 50) is None
-    assert misjudged(Expected(10_000, 50), 40_001, 50) == "40,001 partials instead of about 10,000"
-    assert misjudged(Expected(10_000, 50), 2_000, 50) == "2,000 partials instead of about 10,000"
-    assert misjudged(Expected(10_000, 50), 9_000, 5_000) == "5,000 groups instead of about 50"
-    assert misjudged(Expected(10, 1), 900, 200) is None, "few, whatever was expected"
-    assert far_off({}, {"k": (10, 10)}) == {}
+    expected = Expected(10_000, 50, 50_000)
+    assert expected.misjudged(Expected(40_000, 50, 50_000)) is None
+    assert expected.misjudged(Expected(40_001, 50, 50_000)) == "40,001 partials instead of about 10,000"
+    assert expected.misjudged(Expected(2_000, 50, 50_000)) == "2,000 partials instead of about 10,000"
+    assert expected.misjudged(Expected(9_000, 5_000, 50_000)) == "5,000 groups instead of about 50"
+    assert Expected(10, 1, 50_000).misjudged(Expected(900, 200, 50_000)) is None, "few, whatever was expected"
+    assert far_off({}, {"k": Expected(10, 10, 10)}) == {}
+
+
+def test_what_is_expected_grows_by_no_more_than_the_events() -> None:
+    expected = Expected(10_000, 5_000, 50_000)
+    assert expected.misjudged(Expected(10_000, 5_000, 5_000_000)) is None, "all events are of groups that were there"
+    assert expected.misjudged(Expected(1_000_000, 500_000, 5_000_000)) is None, "so are others of other groups"
+    assert expected.misjudged(Expected(1_000, 500, 5_000)) is expected.misjudged(Expected(5_000, 5_000, 5_000)) is None
+    assert expected.misjudged(Expected(100_000, 20_000, 100_000)) == "100,000 partials instead of about 20,000"
+    assert expected.misjudged(Expected(1_000, 1_000, 25_000)) == "1,000 partials instead of about 5,000"

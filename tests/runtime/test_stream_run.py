@@ -11,8 +11,8 @@ from batch_course import BY_KEY, LAST_TWO, STREAM, TOTAL, Course, event, query
 from memory_batch import MemorySource
 from mullion.errors import CheckpointError
 from mullion.options import Options
-from mullion.planner.expected import Expected
 from mullion.planner.sliced import SlicedAggregation
+from mullion.runtime import planning
 
 
 class TestReads:
@@ -124,12 +124,27 @@ class TestRestart:
             course.run.process(course.source.batch([event(9)], 2))
 
 
-def test_a_plan_that_expected_far_fewer_groups_says_so() -> None:
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_a_plan_that_expected_far_fewer_groups_says_so(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if looked_at:
+        monkeypatch.setattr(planning, "FEW", 0)
     course = Course([query(BY_KEY), query(TOTAL, "t")])
-    course.take(event(1))
-    course.run.sets["shared"].expected = {"k": Expected(partials=3.0, groups=3.0), "()": Expected(1.0, 1.0)}
-    course.take(*(event(2, k=str(i)) for i in range(1500)))
+    for at in (1, 12, 23):
+        course.take(*(event(at, k=str(i % 3)) for i in range(1500)))
+    assert course.run.counts.misjudged == {}
+    course.take(*(event(34, k=str(i)) for i in range(1500)))
     assert course.run.counts.misjudged == {
         "k of q": "1,500 partials instead of about 3, 1,500 groups instead of about 3"
     }
-    assert course.run.sets["shared"].expected == {}, "the next batch is expected anew"
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_a_larger_batch_of_more_groups_is_as_expected(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if looked_at:
+        monkeypatch.setattr(planning, "FEW", 0)
+        monkeypatch.setattr(planning, "OTHER", 100)
+    course = Course([query(BY_KEY)])
+    course.take(*(event(1, k=str(i)) for i in range(1500)))
+    course.take(*(event(12, k=str(i)) for i in range(9000)))
+    course.take(*(event(23, k=str(i % 1500)) for i in range(9000)))
+    assert course.run.counts.misjudged == {}

@@ -19,10 +19,25 @@ FEW = 1000
 
 
 class Expected(NamedTuple):
-    """The partials and groups that a grouping is expected to have in a batch."""
+    """The partials and groups that a grouping is expected to have in a batch of so many events."""
 
     partials: float
     groups: float
+    events: int
+
+    def misjudged(self, made: Expected) -> str | None:
+        """What was expected and what came, if these are far apart. In a batch of f times the events there are between
+        once and f times as many: new events fall into cells that have one already, or into others."""
+        times = made.events / max(1, self.events)
+        wrong = []
+        for what, thought, came in (
+            ("partials", self.partials, made.partials),
+            ("groups", self.groups, made.groups),
+        ):
+            likely = min(max(came, thought * min(1.0, times)), thought * max(1.0, times))
+            if max(likely, came) > FEW and max(likely, came) > TOLERATED * max(1.0, min(likely, came)):
+                wrong.append(f"{round(came):,} {what} instead of about {round(likely):,}")
+        return ", ".join(wrong) or None
 
 
 def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Observed:
@@ -59,7 +74,8 @@ def expectations(plan: Plan, statistics: Statistics) -> dict[str, Expected]:
             groups = statistics.selected_groups(grouping.name, grouping.predicates)
         partials = _partials(plan, grouping, method, statistics)
         if groups is not None and partials is not None:
-            expected[grouping.name] = Expected(partials, _groups(plan, grouping, groups, statistics))
+            groups_there = _groups(plan, grouping, groups, statistics)
+            expected[grouping.name] = Expected(partials, groups_there, statistics.events or 0)
     return expected
 
 
@@ -97,21 +113,12 @@ def _partials(plan: Plan, grouping: Grouping, method: str, statistics: Statistic
     return None if groups is None else float(expected_cells(slices, events, groups))
 
 
-def misjudged(expected: Expected, partials: int, groups: int) -> str | None:
-    """What a plan expected and what came, if these are far apart."""
-    wrong = [
-        f"{made:,} {what} instead of about {round(thought):,}"
-        for what, thought, made in (("partials", expected.partials, partials), ("groups", expected.groups, groups))
-        if max(thought, made) > FEW and max(thought, made) > TOLERATED * max(1.0, min(thought, made))
-    ]
-    return ", ".join(wrong) or None
+def far_off(expected: Mapping[str, Expected], made: Mapping[str, Expected]) -> dict[str, str]:
+    """The groupings that were misjudged, by their names.
 
-
-def far_off(expected: Mapping[str, Expected], made: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """The groupings that were misjudged, by their names, of what they made: partials and groups.
-
-    >>> far_off({"k": Expected(9000.0, 20.0)}, {"k": (500_000, 21), "other": (7, 7)})
+    >>> made = {"k": Expected(500_000, 21, 600_000), "other": Expected(7, 7, 600_000)}
+    >>> far_off({"k": Expected(9000.0, 20.0, 600_000)}, made)
     {'k': '500,000 partials instead of about 9,000'}
     """
-    texts = {name: misjudged(expected[name], *of) for name, of in made.items() if name in expected}
+    texts = {name: expected[name].misjudged(own) for name, own in made.items() if name in expected}
     return {name: text for name, text in texts.items() if text is not None}

@@ -111,6 +111,7 @@ class Planning:
             own = tuple(query for query in queries if query.name in sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:
                 sharing_set.plan = plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen)
+                sharing_set.expected = {}
                 self._sharding.keep_together(sharing_set, plan)
 
     def plan_batch(self, batch: Batch) -> list[tuple[SharingSet, Plan]]:
@@ -121,10 +122,10 @@ class Planning:
         sets = [(own, own.plan) for own in state.sets.values() if own.plan is not None]
         files = batch.reads_files([grouping for _, plan in sets for grouping in plan.groupings])
         plans = reconsider([replace(plan, files=files) for _, plan in sets], [own.seen for own, _ in sets])
-        for (own, _), plan in zip(sets, plans, strict=True):
+        for (own, before), plan in zip(sets, plans, strict=True):
             own.plan = plan
-            if statistics is not None:
-                own.expected = expectations(plan, statistics)
+            if statistics is not None or (plan.way, plan.methods) != (before.way, before.methods):
+                own.expected = {} if state.statistics is None else expectations(plan, state.statistics)
             if state.punctuations is None:  # whose events are all looked at here
                 self._sharding.move_the_large(own, plan, batch)
         return [(own, plan) for (own, _), plan in zip(sets, plans, strict=True)]

@@ -34,7 +34,7 @@ class SharingSet:
     groups: dict[str, int] = field(default_factory=dict)
     """About how many groups a grouping has: from a sample before its first batch, from each batch after it."""
     expected: dict[str, Expected] = field(default_factory=dict)
-    """What statistics made the plan expect of the next batch, by grouping; nothing when there were none."""
+    """What the plan expects of a batch, by grouping: by statistics, or else that it is as the first one was."""
 
     def snapshot(self) -> dict[str, Any]:
         return {
@@ -53,9 +53,10 @@ class SharingSet:
         self.shards |= {name: Shards.restored(files, shards) for name, shards in state["shards"].items()}
 
     def misjudged(self, taken: Sequence[CountedPartials]) -> dict[str, str]:
-        """What the plan expected and what came of it, where these are far apart; the next plan expects anew."""
-        made = {grouping.name: (counted.partials, counted.groups) for grouping, _, counted in taken}
-        wrong, self.expected = far_off(self.expected, made), {}
+        """What the plan expected and what came of it, where these are far apart."""
+        made = {g.name: Expected(counted.partials, counted.groups, counted.events) for g, _, counted in taken}
+        wrong = far_off(self.expected, made)
+        self.expected = {name: own for name, own in made.items() if own.events} | self.expected
         queries = {grouping.name: [query.name for query in grouping.queries] for grouping, _, _ in taken}
         return {f"{name} of {listed(queries[name])}": text for name, text in wrong.items()}
 
