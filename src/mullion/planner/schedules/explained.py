@@ -113,11 +113,12 @@ def _task_text(group: Group, task: Task) -> str:
 
 
 def _covered_text(covered: Covered) -> str:
-    """SS4 says that the answers of some serve another, the other rule when they do."""
+    """SS4 says that the answers of some serve another, the other rule when they do. Each batch decides anew whether it
+    is done: with few rows or groups it saves nothing."""
     own, names = covered.query, _listed([candidate.name for candidate in covered.candidates])
     cost = f"{covered.cost:.4g} an execution, alone {access_cost(own):.4g}"
     when = "" if own.at_most is None else ", at the instants of all"
-    return f"SS4, {covered.rule}: {own.name} from the answers of {names}{when}: {cost}"
+    return f"SS4, {covered.rule}: {own.name} may be combined from the answers of {names}{when}: {cost}"
 
 
 def _listed(names: Sequence[str]) -> str:
