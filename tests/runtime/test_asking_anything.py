@@ -122,3 +122,14 @@ def test_relations_end_in_rows_or_a_sentence(name: str) -> None:
                 continue
             if not STREAMS[name]:
                 assert len(answer) == 0 and answer.answered_up_to is None
+
+
+@pytest.mark.parametrize("window", ["RANGE 9 us", "ROWS 4", "RANGE UNBOUNDED", "NOW", "RANGE 9 us SLIDE 5 us"])
+def test_limit_of_rows(window: str) -> None:
+    """The first of all rows that are there, whatever a standing query of these windows would tell."""
+    with local_engine(SCRIPT) as engine:
+        engine.deliver("s", events(STREAMS["some"]), 0)
+        rows = engine.ask(f"SELECT x, k FROM s [{window}] ORDER BY x DESC").to_arrow()
+        for limit in (0, 1, 2, 10):
+            first = engine.ask(f"SELECT x, k FROM s [{window}] ORDER BY x DESC LIMIT {limit}").to_arrow()
+            assert rows.num_rows and first.equals(rows.slice(0, limit))

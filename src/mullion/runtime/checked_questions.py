@@ -28,7 +28,7 @@ from mullion.binding.shed_streams import reads_shed_streams
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import NotSupported
-from mullion.language.query import Named, Query, Window
+from mullion.language.query import Named, Output, Query, Window
 from mullion.language.sources import leaves
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import StepEvents
@@ -104,6 +104,8 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
         return OfTimegram(query, stream, synopses)
     _check_once(query)
     streams = keeping_all(catalog.streams)
+    if query.output is None and query.limit is not None:
+        query = replace(query, output=Output(kind="rstream"))  # what is there now is all of it, not changes
     relation = bind(query, streams, catalog.tables, catalog.materialized, catalog.summaries)
     plan = sliced(relation, catalog.streams)
     if plan is None:
