@@ -148,9 +148,17 @@ def test_partials_are_reckoned() -> None:
 
 def test_both_costs_are_told() -> None:
     clustering = Clustering(known())
-    assert clustering.text(queries(BY_ORIGIN.format(120, 60)), 3).startswith("one of 3 clusters: slices of its own, ")
-    both = queries(BY_ORIGIN.format(120, 60), BY_ORIGIN.format(180, 60))
-    assert " ms a batch together, " in clustering.text(both, 1) and clustering.text(both, 1).startswith("all queries")
+    first, second, other = queries(BY_ORIGIN.format(120, 60), BY_ORIGIN.format(180, 60), OF_ALL.format(60, 10))
+    whole = clustering.text("shared", {"shared": [first, second]})
+    assert whole.startswith("all queries share slices: ") and " ms a batch together, " in whole
+    clusters = {"cluster 1": [first], "cluster 2": [second], "cluster 3": [other]}
+    alone, more = (clustering.cost_of([own]) / 1e3 for own in ([first], [first, second]))
+    assert clustering.text("cluster 1", clusters) == (
+        f"cluster 1, one of 3: slices of its own, {alone:,.1f} ms a batch; "
+        f"in cluster 2, the best other, it would cost {more - clustering.cost_of([[second]]) / 1e3:,.1f} ms"
+    )
+    assert clustering.text("cluster 3", clusters).endswith(" ms a batch; no other groups by its keys")
+    assert clustering.text("shared", {"shared": [first]}).startswith("the only query: slices of its own, ")
 
 
 @pytest.mark.parametrize(

@@ -83,14 +83,21 @@ class Clustering(ClusterCosts):
             return Division((tuple(queries),) if queries else (), together, together)
         return Division(tuple(clusters), cost, together)
 
-    def text(self, queries: Sequence[SlicedAggregation], clusters: int) -> str:
-        """Why these queries are a cluster, with both costs."""
+    def text(self, name: str, clusters: Mapping[str, Sequence[SlicedAggregation]]) -> str:
+        """Why the queries of one of the clusters are one, with both costs."""
+        queries = clusters[name]
         alone = sum(self.cost(self._cluster(key_set(query), [query])) for query in queries)
-        which = "all queries share slices" if clusters == 1 else f"one of {clusters:,} clusters"
-        if len(queries) == 1:
-            return f"{which}: slices of its own, {alone / 1e3:,.1f} ms a batch"
-        together = self.cost_of([queries])
-        return f"{which}: {together / 1e3:,.1f} ms a batch together, {alone / 1e3:,.1f} ms with slices of their own"
+        which = "all queries share slices" if len(clusters) == 1 else f"{name}, one of {len(clusters):,}"
+        if len(queries) > 1:
+            together = self.cost_of([queries])
+            return f"{which}: {together / 1e3:,.1f} ms a batch together, {alone / 1e3:,.1f} ms with slices of their own"
+        text = f"slices of its own, {alone / 1e3:,.1f} ms a batch"
+        if len(clusters) == 1:
+            return f"the only query: {text}"
+        best = self._least_growth(queries[0], {label: own for label, own in clusters.items() if label != name})
+        if best is None:
+            return f"{which}: {text}; no other groups by its keys"
+        return f"{which}: {text}; in {best[0]}, the best other, it would cost {best[1] / 1e3:,.1f} ms"
 
     def cost_of(self, clusters: Iterable[Sequence[SlicedAggregation]]) -> float:
         """What a batch costs by these clusters."""
@@ -114,14 +121,20 @@ class Clustering(ClusterCosts):
 
     def place(self, query: SlicedAggregation, clusters: Mapping[str, Sequence[SlicedAggregation]]) -> str | None:
         """The cluster that becomes dearer by less than the query alone would cost; None where none does."""
-        name = key_set(query)
-        alone, best = self.cost(self._cluster(name, [query])), None
+        best = self._least_growth(query, clusters)
+        return None if best is None or best[1] >= self.cost(self._cluster(key_set(query), [query])) else best[0]
+
+    def _least_growth(
+        self, query: SlicedAggregation, clusters: Mapping[str, Sequence[SlicedAggregation]]
+    ) -> tuple[str, float] | None:
+        """The cluster of its key set that becomes dearer by the least when a query enters it, and by how much."""
+        name, best = key_set(query), None
         for label, queries in clusters.items():
             if not queries or any(key_set(other) != name for other in queries):
                 continue
             more = self.whole(name, [*queries, query]) - self.whole(name, queries)
-            if more < alone:
-                alone, best = more, label
+            if best is None or more < best[1]:
+                best = label, more
         return best
 
     # One key set

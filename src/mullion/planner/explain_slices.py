@@ -92,6 +92,7 @@ class ExplainedSlices(Explained):
             "operator": "SlicedAggregation",
             "stream": plan.stream.name,
             "axis": axis_text(plan.axis),
+            "cluster": plan.cluster or None,
             "way": plan.way,
             "methods": list(plan.methods),
             "slicing": plan.slicing,
@@ -136,7 +137,8 @@ class ExplainedSlices(Explained):
 
     @property
     def _over(self) -> str:
-        return "" if self.plan.axis == TIME_AXIS else f" over {axis_text(self.plan.axis)}"
+        cluster = f", {self.plan.cluster}" if self.plan.cluster else ""
+        return cluster if self.plan.axis == TIME_AXIS else f" over {axis_text(self.plan.axis)}"
 
     def _rate_to_share(self) -> float | None:
         """Events a second from which sharing slices takes fewer operations; None where there is nothing to share, or no

@@ -301,6 +301,8 @@ class Plan:
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
     reasons: tuple[Reason, ...] = field(default=())
+    cluster: str = ""
+    """The name of the cluster that its queries are, where there are several."""
 
     @property
     def slicing(self) -> Slicing:

@@ -234,15 +234,18 @@ def make_plan(
     seen: Observed = NOTHING_SEEN,
     files: bool = False,
     axis: Axis = TIME_AXIS,
-    cluster: str = "",
 ) -> Plan:
-    """The shared plan of the queries over a stream whose windows lie over one axis. `cluster` says why these share
-    slices, where that was chosen."""
-    reasons = (Reason("choose_clusters", cluster),) if cluster else ()
-    plan = Plan(stream, tuple(queries), options, axis=axis, files=files, reasons=reasons)
+    """The shared plan of the queries over a stream whose windows lie over one axis."""
+    plan = Plan(stream, tuple(queries), options, axis=axis, files=files)
     for rule in RULES:
         plan = rule(plan, seen)
     return plan
+
+
+def of_cluster(plan: Plan, name: str, why: str) -> Plan:
+    """The plan, which tells that its queries are one of several clusters, and why they share slices."""
+    reasons = (Reason("choose_clusters", why), *plan.reasons) if why else plan.reasons
+    return replace(plan, cluster=name, reasons=reasons)
 
 
 def reconsider(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Plan]:

@@ -7,7 +7,7 @@ moves takes the sub-windows that were kept for him along, so that no window is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mullion.options import Sharing
 from mullion.planner.clusters import LEAST_GAIN, WORTH_MOVING, Clustering
@@ -27,32 +27,8 @@ class Clusters:
 
     def assign(self, queries: Sequence[SlicedAggregation]) -> None:
         """Give each query to its sharing set; sets without one go."""
-        state = self._state
-        if not state.options.is_shared:
-            self._set({query.name: [query.name] for query in queries})
-            return
-        set_of = {name: label for label, own in state.sets.items() for name in own.members}
-        members: dict[str, list[SlicedAggregation]] = {label: [] for label in state.sets}
-        entering = []
-        for query in queries:
-            if query.name in set_of:
-                members[set_of[query.name]].append(query)
-            else:
-                entering.append(query)
-        known = [label for label, own in members.items() if own]
-        if len(known) <= 1 or state.options.sharing is Sharing.ON:
-            members.setdefault(next(iter(known or members), SHARED), []).extend(entering)
-        else:
-            for query in entering:
-                members.setdefault(self._place(query, members), []).append(query)
-        self._set({label: [query.name for query in own] for label, own in members.items() if own})
-
-    def _place(self, query: SlicedAggregation, members: Mapping[str, Sequence[SlicedAggregation]]) -> str:
-        """The one of several sets that a query enters: where it costs least."""
-        known = {label: own for label, own in members.items() if own}
-        statistics = self._state.statistics
-        label = None if statistics is None else Clustering.of(statistics).place(query, known)
-        return self._new_name() if label is None else label
+        found = placed(queries, self._state, self._new_name)
+        self._set({label: [query.name for query in own] for label, own in found.items()})
 
     def _set(self, members: Mapping[str, Iterable[str]]) -> None:
         state = self._state
@@ -108,3 +84,28 @@ class Clusters:
         """No set ever has the name of another: a checkpoint still has what that one kept."""
         self._state.clusters += 1
         return f"cluster {self._state.clusters}"
+
+
+def placed(
+    queries: Sequence[SlicedAggregation], state: StreamState, new_name: Callable[[], str]
+) -> dict[str, list[SlicedAggregation]]:
+    """The queries of each sharing set, those that enter where they cost least."""
+    if not state.options.is_shared:
+        return {query.name: [query] for query in queries}
+    set_of = {name: label for label, own in state.sets.items() for name in own.members}
+    members: dict[str, list[SlicedAggregation]] = {label: [] for label in state.sets}
+    entering = []
+    for query in queries:
+        if query.name in set_of:
+            members[set_of[query.name]].append(query)
+        else:
+            entering.append(query)
+    known = [label for label, own in members.items() if own]
+    if len(known) <= 1 or state.options.sharing is Sharing.ON:
+        members.setdefault(next(iter(known or members), SHARED), []).extend(entering)
+    else:
+        for query in entering:
+            there = {label: own for label, own in members.items() if own}
+            label = None if state.statistics is None else Clustering.of(state.statistics).place(query, there)
+            members.setdefault(new_name() if label is None else label, []).append(query)
+    return {label: own for label, own in members.items() if own}

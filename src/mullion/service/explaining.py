@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 
 from mullion.algebra.streams import Stream
 from mullion.catalog.catalog import Catalog
@@ -15,11 +16,12 @@ from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
 from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan, reconsider
+from mullion.planner.rules import make_plan, of_cluster, reconsider
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.plural import plural
+from mullion.runtime.clusters import SHARED, placed
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.ways import run_by_operators, sliced_over
@@ -113,44 +115,65 @@ class Explainer:
         ]
         others = [query for query in queries if query.axis != TIME_AXIS]
         for together in [others] if self._options.is_shared else [[query] for query in others]:
-            for axis, placed in by_axis(together):
-                if name is None or any(query.name == name for query in placed):
-                    plans.append(self._plan(stream, axis, placed, seen))
+            for axis, own in by_axis(together):
+                if name is None or any(query.name == name for query in own):
+                    plans.append(self._ran_in_order(stream, axis, own) or self._plan(stream, axis, own, seen))
         return plans, known
+
+    def _ran_in_order(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation]) -> Plan | None:
+        """The plan at work of queries over an axis; None where there is none, or others come with the next batch."""
+        run = self._runs.get(stream.name)
+        sets = [] if run is None else run.ordered.sets.values()
+        return next((own.plan for own in sets if own.axis == axis and _is_of(own.plan, queries)), None)
 
     def _in_one_pass(
         self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None, seen: Observed
     ) -> list[Plan]:
-        """The plan of each cluster, by what is known of its own groupings; one way is chosen for all."""
+        """The plan of each cluster: the one at work, once a batch ran, and those that would run where queries have come
+        or gone since."""
         run = self._runs.get(stream.name)
-        sets = [] if run is None else list(run.sets.values())
-        plans, seen_of_each = [], []
-        for together, text in self._clusters(stream, queries, known):
-            plan = self._plan(stream, TIME_AXIS, together, seen, text)
-            own = next((own.seen for own in sets if together[0].name in own.members), seen)
-            plans.append(plan)
-            seen_of_each.append(own if known is None else observed_before(known, plan.groupings))
-        return reconsider(plans, seen_of_each)
+        if run is None or not run.counts.batches:
+            return self._before_a_batch(stream, queries, known, seen)
+        numbers = count(run.clusters + 1)
+        clusters = placed(queries, run, lambda: f"cluster {next(numbers)}")
+        at_work = [run.sets[label].plan if label in run.sets else None for label in clusters]
+        plans = [
+            plan if plan is not None and _is_of(plan, own) else self._plan(stream, TIME_AXIS, own, seen)
+            for plan, own in zip(at_work, clusters.values(), strict=True)
+        ]
+        seen_of_each = [run.sets[label].seen if label in run.sets else seen for label in clusters]
+        next_ones = reconsider(plans, seen_of_each)
+        shown = [plan if plan is ran else new for plan, ran, new in zip(plans, at_work, next_ones, strict=True)]
+        return self._named(clusters, shown, run.statistics)
 
-    def _clusters(
-        self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None
-    ) -> list[tuple[Sequence[SlicedAggregation], str]]:
-        """The queries over time that share slices, and why: as they run now, or as they would run."""
-        run = self._runs.get(stream.name)
+    def _before_a_batch(
+        self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None, seen: Observed
+    ) -> list[Plan]:
+        """The plan of each cluster, by what is known of its own groupings; one way is chosen for all."""
+        clusters: Mapping[str, Sequence[SlicedAggregation]] = {SHARED: queries} if queries else {}
         if not self._options.is_shared:
-            return [([query], "") for query in queries]
-        if run is not None and run.counts.batches:
-            known = run.statistics
-            clusters = [[q for q in queries if q.name in own.members] for own in run.sets.values()]
-            there = {query.name for own in clusters for query in own}
-            clusters.append([query for query in queries if query.name not in there])
-            clusters = [own for own in clusters if own]
-        elif known is None or self._options.sharing is Sharing.ON:
-            clusters = [list(queries)] if queries else []
-        else:
-            clusters = [list(own) for own in Clustering.of(known).divide(queries).clusters]
-        clustering = None if known is None else Clustering.of(known)
-        return [(own, "" if clustering is None else clustering.text(own, len(clusters))) for own in clusters]
+            clusters = {query.name: [query] for query in queries}
+        elif known is not None and self._options.sharing is not Sharing.ON:
+            divided = Clustering.of(known).divide(queries).clusters
+            clusters = {f"cluster {i}": own for i, own in enumerate(divided, 1)}
+        plans = [self._plan(stream, TIME_AXIS, own, seen) for own in clusters.values()]
+        seen_of_each = [seen if known is None else observed_before(known, plan.groupings) for plan in plans]
+        return self._named(clusters, reconsider(plans, seen_of_each), known)
+
+    def _named(
+        self,
+        clusters: Mapping[str, Sequence[SlicedAggregation]],
+        plans: Sequence[Plan],
+        known: Statistics | None,
+    ) -> list[Plan]:
+        """The plans with the names of their clusters, and why these are so, as far as something was chosen."""
+        if not self._options.is_shared:
+            return list(plans)
+        why = dict.fromkeys(clusters, "")
+        if known is not None:
+            why = {name: Clustering.of(known).text(name, clusters) for name in clusters}
+        told = zip(clusters, plans, strict=True)
+        return [of_cluster(plan, name if len(clusters) > 1 else "", why[name]) for name, plan in told]
 
     def _known(self, stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Statistics | None, Observed]:
         """What the source holds and would show, or what its last batch showed."""
@@ -164,14 +187,18 @@ class Explainer:
         known = self._statistics(stream, groupings)
         return None if known == Statistics() else known, observed_before(known, groupings)
 
-    def _plan(
-        self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation], seen: Observed, cluster: str = ""
-    ) -> Plan:
+    def _plan(self, stream: Stream, axis: Axis, queries: Sequence[SlicedAggregation], seen: Observed) -> Plan:
         run = self._runs.get(stream.name)
         if axis != TIME_AXIS:
             seen = Observed(events=seen.events, span=seen.events, groups=seen.groups)
         files = stream.format == "parquet" if run is None else run.reads_files
-        return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis, cluster=cluster)
+        return make_plan(stream, queries, self._options, seen=seen, files=files, axis=axis)
+
+
+def _is_of(plan: Plan | None, queries: Sequence[SlicedAggregation]) -> bool:
+    """Whether a plan is one of these queries, and no others."""
+    asked = [(query.name, query.text) for query in queries]
+    return plan is not None and [(query.name, query.text) for query in plan.queries] == asked
 
 
 def _said(stream: Stream, run: StreamRun | None) -> tuple[str, ...]:

@@ -1,0 +1,69 @@
+"""EXPLAIN names clusters and says why they are so, before a batch and once some ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mullion.engine import Engine
+from mullion.language.dialect import SECOND
+from mullion.options import DEFAULTS
+from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics
+from mullion.service.explaining import Explainer
+from without_spark import local_engine
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "explain_clusters.txt"
+SCRIPT = """
+CREATE STREAM flights (ts TIMESTAMP, delay BIGINT, origin STRING) USING csv OPTIONS (path 'flights') TIMESTAMP BY ts;
+CREATE QUERY days AS SELECT origin, sum(delay) AS s FROM flights [RANGE 2846 min SLIDE 1423 min] GROUP BY origin;
+CREATE QUERY longer AS SELECT origin, sum(delay) AS s FROM flights [RANGE 4269 min SLIDE 1423 min] GROUP BY origin;
+CREATE QUERY worst AS SELECT origin, max(delay) AS m FROM flights [RANGE 3013 min SLIDE 907 min] WHERE delay > 15
+    GROUP BY origin;
+CREATE QUERY spread AS SELECT origin, stddev(delay) AS d FROM flights [RANGE 61 min SLIDE 59 min] WHERE delay > 30
+    GROUP BY origin;
+CREATE QUERY best AS SELECT origin, min(delay) AS m FROM flights [RANGE 1777 min SLIDE 313 min] WHERE delay < 0
+    GROUP BY origin;
+CREATE QUERY whole AS SELECT sum(delay) AS s FROM flights [RANGE 60 min SLIDE 10 min];
+"""
+
+
+def known() -> Statistics:
+    by_origin = SampledGroups(4000, np.full(4000, 1 / 4000), is_exact=True)
+    return Statistics(3_000_000, 0, 90 * 86_400 * SECOND - 1, 1000, groups={"origin": by_origin, "()": ONE_GROUP})
+
+
+def test_explain_of_clusters_reads_like_this() -> None:
+    engine = Engine()
+    engine.execute(SCRIPT)
+    explainer = Explainer(engine.catalog, DEFAULTS, {}, engine.relations, {}, lambda stream, groupings: known())
+    told = explainer.explain()
+    assert str(told) + "\n" == GOLDEN.read_text(encoding="utf-8")
+    assert [plan["cluster"] for plan in told.to_dict()["plans"]] == [f"cluster {i}" for i in range(1, 6)]
+    assert str(explainer.explain("worst")).startswith("stream flights, cluster ")
+
+
+TRADES = """
+CREATE STREAM s (ts TIMESTAMP, k BIGINT, v BIGINT) USING parquet OPTIONS (path 's') TIMESTAMP BY ts;
+CREATE QUERY first AS SELECT k, sum(v) AS n FROM s [RANGE 20 us SLIDE 5 us] GROUP BY k;
+CREATE QUERY rows AS SELECT sum(v) AS n FROM s [ROWS 3];
+"""
+
+
+def test_once_a_batch_ran_its_plans_are_shown() -> None:
+    with local_engine(TRADES) as engine:
+        assert "1,080,000 events over 3600 s assumed" in str(engine.explain("first"))
+        engine.deliver("s", [{"ts": at, "k": 1, "v": at} for at in range(10)], 0)
+        run = engine.runs["s"]
+        (own,), (in_order,) = run.sets.values(), run.ordered.sets.values()
+        assert engine.explain().plans == (own.plan, in_order.plan)
+        assert engine.explain("rows").plans == (in_order.plan,)
+        engine.execute("CREATE QUERY second AS SELECT k, max(v) AS m FROM s [RANGE 20 us SLIDE 5 us] GROUP BY k")
+        (plan, _) = engine.explain().plans
+        assert [query.name for query in plan.queries] == ["first", "second"], "it enters with the next batch"
+        assert engine.explain("rows").plans == (in_order.plan,)
+        engine.deliver("s", [{"ts": at, "k": 1, "v": at} for at in range(10, 20)], 1)
+        (own,) = run.sets.values()
+        assert engine.explain().plans[0] == own.plan and len(own.plan.queries) == 2
+        engine.drop("first")
+        assert [query.name for query in engine.explain().plans[0].queries] == ["second"]
