@@ -14,7 +14,9 @@ from mullion.engine import Engine
 from mullion.options import Options, Schedule
 from mullion.planner.plan import Plan
 from mullion.planner.rules import make_plan
+from mullion.planner.schedules import groups
 from mullion.planner.schedules.cost import separate_cost, shared_cost
+from mullion.planner.schedules.explained import _task_text
 from mullion.planner.schedules.groups import groups_of
 from mullion.planner.schedules.hybrid import MOST_PARTITIONED, _partitions, shortened
 from mullion.planner.schedules.schedulers import SCHEDULERS, Waiting, scheduler_of
@@ -139,6 +141,47 @@ def test_cost_of_a_covered_query_is_its_own_unless_all_candidates_run() -> None:
     assert shortened((both, third)) == (merged([both, third]),)
 
 
+WALKS = [
+    f"max(x) AS n FROM s [RANGE {60 + 20 * i} us SLIDE AT MOST {period} us] WHERE x = 6"
+    for i, period in enumerate((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37))
+]
+
+
+def test_one_covered_query_leaves_the_walks_of_others_as_they_were() -> None:
+    """Twelve walks in three tasks. Two more by themselves would take (279 + 1) / 37 each."""
+    (alone,) = groups_of([("", plan_of(WALKS))])
+    more = [f"max(x) AS n FROM s [RANGE 280 us SLIDE AT MOST 37 us] WHERE {w}" for w in ("x = 17", "x = 6 OR x = 17")]
+    (covered,) = groups_of([("", plan_of([*WALKS, *more]))])
+    tasks, before = shortened(covered.subgroups), shortened(alone.subgroups)
+    assert {frozenset(task.queries) for task in before} <= {frozenset(task.queries) for task in tasks}
+    assert shared_cost(tasks) < shared_cost(before) + 2 * 280 / 37
+    told = "; ".join(_task_text(covered, task) for task in tasks)
+    assert all(told.count(name) == 1 for name in ("Q2 ", "Q3 ", "Q13", "Q14"))
+
+
+@given(
+    st.sampled_from(["max(x) AS n", "sum(x) AS n"]),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["x = 6", "x = 6", "x = 17", "x = 6 OR x = 17"]),
+            st.sampled_from([20, 30, 40, 60]),
+            st.sampled_from([2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        ),
+        min_size=3,
+        max_size=14,
+    ),
+)
+def test_covers_make_no_schedule_dearer(items: str, asked: list[tuple[str, int, int]]) -> None:
+    plan = plan_of([f"{items} FROM s [RANGE {r} us SLIDE AT MOST {p} us] WHERE {where}" for where, r, p in asked])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "covered_queries", lambda *given: [])
+        without = [shortened(group.subgroups) for group in groups_of([("", plan)])]
+    covered = [shortened(group.subgroups) for group in groups_of([("", plan)])]
+    assert sum(map(shared_cost, covered)) <= sum(map(shared_cost, without)) + 1e-9
+    names = [name for tasks in covered for task in tasks for name in task.queries]
+    assert sorted(names) == sorted(f"Q{i}" for i in range(1, len(asked) + 1))
+
+
 def test_the_same_query_with_a_longer_period_takes_the_others_answers() -> None:
     selects = [f"max(x) AS n FROM s [RANGE 8 us SLIDE AT MOST {s} us]" for s in (2, 6, 4)]
     (group,) = groups_of([("", plan_of(selects))])
@@ -175,10 +218,16 @@ subgroups = st.lists(
 accesses = st.sampled_from(
     (Access("tcp", 9.0), Access("udp", 4.0), Access("either", 12.0, ("tcp", "udp"), 0.5), Access("tcp", 2.0))
 )
+
+
+def of_slots(period: int, slots: list[Access]) -> Task:
+    """The queries of a period, one of each slot."""
+    asked = [slot._replace(queries=(f"{slot.slot} {period}",), finish=1.0) for slot in slots]
+    return merged([Task(slot.queries, period, slot.cost, 1.0, (slot,)) for slot in asked])
+
+
 by_slot = st.builds(
-    lambda period, slots: merged([Task(("q",), period, slot.cost, 1.0, (slot,)) for slot in slots]),
-    st.integers(1, 10),
-    st.lists(accesses, min_size=1, max_size=3),
+    of_slots, st.integers(1, 10), st.lists(accesses, min_size=1, max_size=3, unique_by=lambda a: a.slot)
 )
 covering_subgroups = st.lists(by_slot, min_size=1, max_size=4, unique_by=lambda task: task.period)
 
@@ -197,8 +246,15 @@ def test_cost_is_that_of_all_updates_laid_out(tasks: list[Task]) -> None:
 
 @given(subgroups | covering_subgroups)
 def test_hybrid_is_the_cheapest_partition(tasks: list[Task]) -> None:
+    """Where there are several slots, those of a sub-group may also go apart."""
     best = min(laid_out([merged(block) for block in blocks]) for blocks in _partitions(tasks))
-    assert shared_cost(shortened(tuple(tasks))) == pytest.approx(best)
+    found = shortened(tuple(tasks))
+    assert shared_cost(found) == pytest.approx(laid_out(list(found)))
+    if any(task.slots for task in tasks):
+        assert shared_cost(found) <= best + 1e-9
+        assert sorted(n for task in found for n in task.queries) == sorted(n for task in tasks for n in task.queries)
+    else:
+        assert shared_cost(found) == pytest.approx(best)
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(20, 100)), min_size=MOST_PARTITIONED + 1, max_size=30))

@@ -98,17 +98,12 @@ def _shared_text(group: Group) -> str:
 
 
 def _task_text(group: Group, task: Task) -> str:
-    """The sub-groups of a task, with the periods that were asked for where they are others."""
-    own = [subgroup for subgroup in group.subgroups if set(subgroup.queries) <= set(task.queries)]
-    parts = [
-        f"{_listed(subgroup.queries)}"
-        + (
-            f" (asked every {duration_text(subgroup.period * group.key.step)})"
-            if subgroup.period != task.period
-            else ""
-        )
-        for subgroup in own
-    ]
+    """The queries of a task by sub-group, with the periods that were asked for where they are others."""
+    parts = []
+    for subgroup in group.subgroups:
+        asked = f" (asked every {duration_text(subgroup.period * group.key.step)})"
+        if own := [name for name in subgroup.queries if name in task.queries]:
+            parts.append(_listed(own) + (asked if subgroup.period != task.period else ""))
     return f"{' with '.join(parts)} every {duration_text(task.period * group.key.step)}"
 
 

@@ -190,15 +190,17 @@ def _subgroup(
 ) -> Task:
     access = max(access_cost(query) for query in queries)
     if covered:
-        slots = _accesses(queries, {own.query.name: own for own in covered})
+        slots = _accesses(queries, led, {own.query.name: own for own in covered})
         alone = Task((), period, access, slots=slots)
-        finish = sum(finish_cost(query) for query in queries if query.name not in led)
+        finish = sum(own.finish for own in slots)
         return Task(tuple(query.name for query in queries), period, joint_access([alone]), finish, slots)
     finish = sum(finish_cost(query) for query in queries if query.name not in led)
     return Task(tuple(query.name for query in queries), period, access, finish)
 
 
-def _accesses(queries: Sequence[SlicedAggregation], covered: Mapping[str, Covered]) -> tuple[Access, ...]:
+def _accesses(
+    queries: Sequence[SlicedAggregation], led: set[str], covered: Mapping[str, Covered]
+) -> tuple[Access, ...]:
     """What the queries ask of each slot. One is covered if all of its queries are."""
     by_slot: dict[str, list[SlicedAggregation]] = {}
     for query in queries:
@@ -206,12 +208,13 @@ def _accesses(queries: Sequence[SlicedAggregation], covered: Mapping[str, Covere
     accesses = []
     for slot, own in by_slot.items():
         names, cost = tuple(query.name for query in own), max(access_cost(query) for query in own)
+        finish = sum(finish_cost(query) for query in own if query.name not in led)
         wholes = [covered[name] for name in names if name in covered]
         if len(wholes) == len(own):
             covering = tuple(slot_of(candidate).name for candidate in wholes[0].candidates)
-            accesses.append(Access(slot, cost, covering, wholes[0].cost, names))
+            accesses.append(Access(slot, cost, covering, wholes[0].cost, names, finish))
         else:
-            accesses.append(Access(slot, cost, queries=names))
+            accesses.append(Access(slot, cost, queries=names, finish=finish))
     return tuple(accesses)
 
 

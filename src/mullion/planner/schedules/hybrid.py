@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from mullion.planner.schedules.cost import shared_cost
@@ -10,6 +11,8 @@ from mullion.planner.schedules.tasks import Task, merged
 
 MOST_PARTITIONED = 7
 """Sub-groups of which every partition is looked at: 877 of seven."""
+MOST_MERGED = 10
+"""Tasks of several slots of which pairs are merged: what each merge takes is laid out update by update."""
 
 
 @lru_cache(maxsize=256)
@@ -19,10 +22,12 @@ def shortened(subgroups: tuple[Task, ...]) -> tuple[Task, ...]:
     A task runs as often as the most frequent of its sub-groups. Up to `MOST_PARTITIONED` sub-groups every partition is
     looked at. Of more, those that are merged for nothing are merged first: a window no longer, as often or more rarely,
     comes along on the walk of another. What is left is a chain, more rarely the longer; it is divided by dynamic
-    programming, blocks of neighbours each by itself, and then merged further while that takes less.
+    programming, blocks of neighbours each by itself, and then merged further while that takes less. Where some slots
+    cover others, the tasks of each slot by itself are looked at as well, and merged further.
 
     Requires: the sub-groups of one group. Time: O(877) partitions, or O(n^2) blocks and O(n^3) merges of a chain of n.
-    Guarantee: never dearer than conservative or aggressive scheduling; the least there is for up to seven sub-groups.
+    Guarantee: never dearer than conservative or aggressive scheduling, nor than slots that know nothing of covers; the
+    least there is for up to seven sub-groups of one slot.
     Remembered, so that it is only redone when queries come or go. Paper: golab 8.4.4.
 
     >>> two, three, five = Task(("Q1",), 2, 9), Task(("Q4",), 3, 14), Task(("Q6",), 5, 29)
@@ -30,9 +35,10 @@ def shortened(subgroups: tuple[Task, ...]) -> tuple[Task, ...]:
     ['Q1, Q4 every 2', 'Q6 every 5']
     """
     by_period = sorted(subgroups, key=lambda task: (task.period, -task.access))
+    has_covers = any(task.slots for task in by_period)
     if len(by_period) <= MOST_PARTITIONED:
         candidates = [[merged(block) for block in blocks] for blocks in _partitions(by_period)]
-    elif any(task.slots for task in by_period):
+    elif has_covers:
         candidates = [by_period, [merged(by_period)]]  # who comes along for nothing depends on who else runs
     else:
         chain = _without_dominated(by_period)
@@ -41,6 +47,9 @@ def shortened(subgroups: tuple[Task, ...]) -> tuple[Task, ...]:
         else:
             candidates = [_merged_further(_divided(chain)), _merged_further(chain)]
         candidates += [by_period, [merged(by_period)]]
+    if has_covers:
+        apart = _slot_by_slot(by_period)
+        candidates += [apart, *([_merged_further(apart)] if len(apart) <= MOST_MERGED else [])]
     best = min(candidates, key=shared_cost)
     return tuple(sorted(best, key=lambda task: (task.period, task.queries)))
 
@@ -55,6 +64,19 @@ def _partitions(tasks: Sequence[Task]) -> Iterator[list[list[Task]]]:
         yield [*blocks, [last]]
         for i, block in enumerate(blocks):
             yield [*blocks[:i], [*block, last], *blocks[i + 1 :]]
+
+
+def _slot_by_slot(by_period: Sequence[Task]) -> list[Task]:
+    """The tasks of each slot, as if there were no others."""
+    by_slot: dict[str, list[Task]] = {}
+    for task in by_period:
+        for own in task.slots:
+            by_slot.setdefault(own.slot, []).append(Task(own.queries, task.period, own.cost, own.finish, (own,)))
+    return [
+        merged(task for task in tasks if set(task.queries) <= set(block.queries))
+        for tasks in by_slot.values()
+        for block in shortened(tuple(replace(task, slots=()) for task in tasks))
+    ]
 
 
 def _without_dominated(by_period: Sequence[Task]) -> list[Task]:

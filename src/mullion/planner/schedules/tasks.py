@@ -26,6 +26,8 @@ class Access(NamedTuple):
     """What it takes from their answers."""
     queries: tuple[str, ...] = ()
     """Who asks."""
+    finish: float = 0.0
+    """What is made of it for all of them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def _by_slot(tasks: Iterable[Task]) -> dict[str, Access]:
     for own in (own for task in tasks for own in task.slots):
         before = slots.get(own.slot, own)
         names = tuple(dict.fromkeys(before.queries + own.queries))
-        slots[own.slot] = (own if own.cost > before.cost else before)._replace(queries=names)
+        finish = own.finish + (before.finish if own.slot in slots else 0.0)
+        slots[own.slot] = (own if own.cost > before.cost else before)._replace(queries=names, finish=finish)
     return slots
 
 
