@@ -16,7 +16,7 @@ MISTAKES = {
     STREAM.replace("BY ts", "BY «at»"): "to_timestamp",
     STREAM.replace("BY ts", "BY «ts + 1»"): "TIMESTAMP",
     "CREATE TABLE t (a INT) USING csv OPTIONS (path 'x', «headr 'true'»)": "did you mean 'header'",
-    f"{STREAM};\n«{STREAM}»": "choose another name",
+    f"{STREAM};\n{STREAM.replace('STREAM s', 'STREAM «s»')}": "choose another name",
     f"{STREAM};\nCREATE TABLE t (k STRING) USING csv OPTIONS (path 'x');\nCREATE QUERY q AS SELECT at FROM s [NOW] "
     "WHERE NOT EXISTS (SELECT 1 FROM «t» WHERE t.k = s.at)": "LEFT JOIN",
 }
