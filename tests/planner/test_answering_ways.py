@@ -114,9 +114,11 @@ def test_windows_that_can_be_kept() -> None:
     kept = "where few windows are due batch after batch, the last one is kept and slides"
     assert kept_text(made, made.answering[0]) == kept
     with_last = plan(*counting(2), *counting(1, what="last(price) AS l"))
-    assert kept_text(with_last, with_last.answering[0]) == f"{kept}, but for 1 query whose states cannot"
+    assert kept_text(with_last, with_last.answering[0]) == f"{kept}, but for 1 query whose windows cannot"
     last = plan(*counting(1, what="last(price) AS l"))
     assert kept_text(last, last.answering[0]) is None
+    endless = plan("SELECT symbol, count(*) AS n FROM trades [RANGE UNBOUNDED SLIDE 1 s] GROUP BY symbol")
+    assert kept_text(endless, endless.answering[0]) is None
 
 
 def test_what_is_swept_by_stacks_has_an_operation() -> None:

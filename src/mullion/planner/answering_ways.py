@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mullion.aggregates.exact_sums import Residue
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.aggregates.integer_states import WholeNumbers
+from mullion.instants import EVERYTHING
 from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
@@ -77,14 +78,15 @@ def kept_text(plan: Plan, grouping: Grouping) -> str | None:
     others = len(grouping.queries) - sum(slides)
     if not any(slides):
         return None
-    but = f", but for {plural(others, 'query', 'queries')} whose states cannot" if others else ""
+    but = f", but for {plural(others, 'query', 'queries')} whose windows cannot" if others else ""
     return f"where few windows are due batch after batch, the last one is kept and slides{but}"
 
 
 def _sliding(plan: Plan, grouping: Grouping) -> Sequence[bool]:
-    """Of each query, whether its windows can slide."""
+    """Of each query, whether its windows can slide. Those without a start have nothing that leaves."""
     if grouping.counted or plan.axis.kind == "partitions":
         return ()
     codes, templates = grouping.templates
     can = [can_slide([template]) for template in templates]
-    return [can[code] for code in codes.tolist()]
+    pairs = zip(codes.tolist(), grouping.queries, strict=True)
+    return [can[code] and query.window.range < EVERYTHING for code, query in pairs]
