@@ -24,7 +24,6 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "errors.txt"
         ("a IN (SELECT b FROM t)", NotSupported),
         ("sum(a) OVER (PARTITION BY b)", NotSupported),
         ("INTERVAL '1' MONTH", NotSupported),
-        ("EXTRACT(SECOND FROM ts)", NotSupported),
         ("window(ts, '5 min')", ParseError),
     ],
 )

@@ -13,8 +13,9 @@ from mullion.errors import CheckError
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.typing import resolve
 from mullion.expressions.vector import Vector
-from mullion.language.query import Call, Column, Literal
-from mullion.language.types import STRING, TIMESTAMP
+from mullion.language.parse import parse_query
+from mullion.language.query import Call, Cast, Column, Literal
+from mullion.language.types import BINARY, STRING, TIMESTAMP
 from mullion.spark.expressions import bad_text, spark_text
 from spark.compared import selected
 
@@ -103,3 +104,36 @@ def test_times_in_formats_of_ones_own(spark: Any) -> None:
         assert count_bad(expr, {"t": vector}, len(texts)).tolist() == values.to_pylist(), spark_text(expr)
     assert not wrong, f"{len(wrong)} differences\n" + "\n".join(wrong[:40])
     assert len(exprs) > 50 and read > 200
+
+
+def test_what_is_read_by_a_format_as_written(spark: Any) -> None:
+    """Dates and seconds of texts, and the fraction of seconds, as plain Spark gives them of the same text."""
+    texts = ["2024-02-28", "2024-02-28 10:20:30", "20240228", "2024-02-30", "x", None, "1969-12-31 23:59:59"]
+    written = [
+        "unix_timestamp(t)", "unix_timestamp(t, 'yyyy-MM-dd')", "to_date(t, 'yyyyMMdd')", "to_date(t, 'yyyy-MM-dd')",
+        "extract(SECOND FROM at)", "extract(YEAROFWEEK FROM at)", "extract(DOW_ISO FROM at)",
+        "unix_timestamp(at, 'yyyy')", "to_date(at, 'yyyy')",
+    ]  # fmt: skip
+    times = [-1, 0, 1_709_115_630_250_000, None, 59_999_999, -62_135_596_800_000_000, 1_704_067_199_999_999]
+    columns = {"t": Vector.of(STRING, texts), "at": Vector.of(TIMESTAMP, times)}
+    types = {name: vector.type for name, vector in columns.items()}
+    frame = spark.createDataFrame(pa.table({name: v.to_arrow() for name, v in columns.items()})).coalesce(1)
+    exprs = [resolve(parse_query(f"SELECT {text} AS x FROM s").items[0].expr, types) for text in written]
+    for texts_of in (written, [spark_text(expr) for expr, _ in exprs]):
+        for text, (expr, type_), values in zip(written, exprs, selected(frame, texts_of), strict=True):
+            mine = evaluate(expr, columns, len(texts)).to_list()
+            assert mine == Vector.from_arrow(values, type_).to_list(), text
+
+
+def test_bytes_that_are_no_text(spark: Any) -> None:
+    """As text, Spark's rows and the kernel's have the same character for what cannot be read, and no batch fails."""
+    chance = random.Random(3)
+    made = [
+        bytes(chance.choice([0x41, 0x80, 0xC3, 0xA4, 0xE2, 0x82, 0xF0, 0x9F, 0xFF]) for _ in range(6))
+        for _ in range(200)
+    ]
+    vector = Vector.of(BINARY, [*made, b"", None, "ä€😀".encode()])
+    expr, _ = resolve(Cast(Column("b"), STRING), {"b": BINARY})
+    frame = spark.createDataFrame(pa.table({"b": vector.to_arrow()})).coalesce(1)
+    (theirs,) = selected(frame, [spark_text(expr)])
+    assert evaluate(expr, {"b": vector}, len(made) + 3).to_list() == theirs.to_pylist()

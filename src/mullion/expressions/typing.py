@@ -21,7 +21,7 @@ from mullion.expressions.functions.sparks import unknown_function
 from mullion.expressions.vector import has_arrow_type
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
 from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, walk
-from mullion.language.types import BIGINT, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
+from mullion.language.types import BIGINT, BINARY, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
 
 Typed = tuple[Expr, Type]
 
@@ -75,6 +75,8 @@ def cast(expr: Expr, source: Type, target: Type, place: Place | None) -> Expr:
         # Spark's own cast wraps around when the seconds are too many.
         micros = Call("multiply", (expr, Literal(Decimal(1_000_000), decimal(7, 0))), place=place)
         return Call("timestamp_micros", (Cast(micros, BIGINT, place=place),), place=place)
+    if source == BINARY and target == STRING:
+        return Call("text$", (Cast(expr, target, place=place),), place=place)
     return Cast(expr, target, place=place)
 
 

@@ -33,6 +33,8 @@ _FIELDS = {
     "hour": "hour",
     "minute": "minute",
 }
+_PARTS = ("second", "seconds", "yearofweek", "dayofweek_iso", "dow_iso")
+"""Fields that have no function of their own."""
 _TRIMS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 
 
@@ -132,12 +134,12 @@ def _position(c: Cursor, parse: Parse, operand: Parse) -> tuple[Expr, ...]:
 
 def _extract(c: Cursor, parse: Parse) -> tuple[str, tuple[Expr, ...]]:
     field = c.word()
-    if field in ("second", "seconds"):
-        hint = "second(x) gives the whole seconds"
-        raise NotSupported("EXTRACT(SECOND FROM ...), which has a fraction in Spark,", c.place(c.at), hint=hint)
-    if field not in _FIELDS:
-        raise c.expected("a field such as YEAR or HOUR", *_FIELDS)
+    if field not in _FIELDS and field not in _PARTS:
+        raise c.expected("a field such as YEAR or HOUR", *_FIELDS, *_PARTS)
+    at = c.place(c.at)
     c.at += 2
+    if field in _PARTS:
+        return "date_part", (Literal(field, types.STRING, place=at), parse(c))
     return _FIELDS[field], (parse(c),)
 
 

@@ -54,11 +54,13 @@ def part(
     )
 
 
-def counted(name: str, coerce: Coerce, result: Type, meaning: Callable[[Any], Any]) -> Function:
+def counted(
+    name: str, coerce: Coerce, result: Type, meaning: Callable[[Any], Any], text: str | None = None
+) -> Function:
     """A time as a number, or a number as a time, where every value has one."""
     return Function(
         name=name, least=1, most=1, coerce=coerce, result=gives(result), row=plain(meaning),
-        vector=plain(lambda x: meaning(x.astype(np.int64))),
+        vector=plain(lambda x: meaning(x.astype(np.int64))), text=text,
     )  # fmt: skip
 
 
@@ -216,8 +218,7 @@ register(
     counted("timestamp_micros", integers(BIGINT), TIMESTAMP, lambda t: t),
     spelling("timestamp_seconds", 1, 1, from_number(SECOND)),
     spelling("timestamp_millis", 1, 1, from_number(1000)),
-    counted("unix_timestamp", takes(TIMESTAMP), BIGINT, truncated_seconds),
-    spelling("to_date", 1, 1, cast_call(DATE)),
+    counted("unix_timestamp$", takes(TIMESTAMP), BIGINT, truncated_seconds, text="unix_timestamp({0})"),
     *(
         spelling(name, 1, 1, cast_call(NAMES[name]))
         for name in (

@@ -140,6 +140,7 @@ def last_chars(text: str, count: int) -> str:
 register(
     made_of("lower", str.lower, STRING, aliases=("lcase",)),
     made_of("upper", str.upper, STRING, aliases=("ucase",)),
+    made_of("text$", str, STRING, text="make_valid_utf8({0})"),
     made_of(
         "length", len, STRING, result=INT, aliases=("len", "char_length", "character_length"), strings=True,
         vector=lambda s, x: np.fromiter(map(len, x), np.int32, len(x)),

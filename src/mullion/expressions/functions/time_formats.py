@@ -18,9 +18,11 @@ from mullion.errors import CheckError
 from mullion.expressions.functions.base import Args, Function, gives, plain, register, spelling
 from mullion.expressions.functions.calendar import DAY, day_number, month_length
 from mullion.language.query import Call, Case, Cast, Expr, Literal
-from mullion.language.types import NULL, STRING, TIMESTAMP, Type
+from mullion.language.types import DATE, NULL, STRING, TIMESTAMP, Type
 
 SECOND = 1_000_000
+SPARKS_FORMAT = "yyyy-MM-dd HH:mm:ss"
+"""The one of unix_timestamp, where none is given."""
 DIGITS = frozenset("0123456789")
 MOST_DIGITS = 19
 """Of a field that takes as many as come."""
@@ -317,6 +319,22 @@ def to_timestamp(args: Args) -> Expr:
     return Call("to_timestamp$", tuple(arg for arg, _ in args), place=args[0][0].place)
 
 
+def to_date(args: Args) -> Expr:
+    return Cast(_read(args, args[1][0]) if len(args) == 2 else args[0][0], DATE)
+
+
+def unix_timestamp(args: Args) -> Expr:
+    """The seconds since 1970; of a text by its format, which for times and dates is of no account."""
+    format_ = args[1][0] if len(args) == 2 else Literal(SPARKS_FORMAT, STRING)
+    return Call("unix_timestamp$", (_read(args, format_),), place=args[0][0].place)
+
+
+def _read(args: Args, format_: Expr) -> Expr:
+    """A text as a time; what is no text, as it is."""
+    expr, type_ = args[0]
+    return Call("to_timestamp$", (expr, format_), place=expr.place) if type_ == STRING else expr
+
+
 def reading(name: str, **other: Any) -> Function:
     return Function(
         name=name, least=2, most=2, coerce=formatted_types, result=gives(TIMESTAMP), fallible=True,
@@ -326,6 +344,8 @@ def reading(name: str, **other: Any) -> Function:
 
 register(
     spelling("to_timestamp", 1, 2, to_timestamp, ("try_to_timestamp",)),
+    spelling("to_date", 1, 2, to_date),
+    spelling("unix_timestamp", 1, 2, unix_timestamp),
     reading("to_timestamp$", in_spark=in_spark),
     reading("time_in_spark$"),
 )
