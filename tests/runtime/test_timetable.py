@@ -196,6 +196,22 @@ def test_under_overload_periods_stretch_evenly(schedule: str, number: int, perio
     assert all(max(own) - min(own) <= 1 for own in gaps.values())
 
 
+@given(schedules, small_tasks, st.sampled_from([2.0, 3.0, 5.0]))
+def test_under_overload_all_are_late_by_about_the_same(
+    schedule: str, drawn: list[tuple[int, int, str]], over: float
+) -> None:
+    """Whatever their periods, costs and groups: on average by two updates more or less, and by what the longest
+    execution takes."""
+    table = drawn_table(schedule, drawn, 1)
+    capacity = table.load / over
+    periods = {name: own.task.period for own in table.tasks for name in own.task.queries}
+    longest = max(own.task.access for own in table.tasks) / capacity
+    instants = played(table, list(range(1, 241)), capacity)
+    late = {name: [b - a - periods[name] for a, b in pairwise(own)] for name, own in instants.items()}
+    means = [sum(own[len(own) // 3 :]) / len(own[len(own) // 3 :]) for own in late.values()]
+    assert len(means) == len(drawn) and max(means) - min(means) <= 2 + longest
+
+
 @pytest.mark.parametrize("schedule", Schedule)
 def test_a_gap_of_years_takes_no_time(schedule: Schedule) -> None:
     table = timetable(str(schedule), [Task(("a",), 1, 1)], [Task(("b",), 2, 1)])
