@@ -40,30 +40,34 @@ class Clusters:
         state.sets = {label: state.sets[label] for label in members}
 
     def divide(self, statistics: Statistics, queries: Sequence[SlicedAggregation]) -> bool:
-        """Divide the queries anew where that pays by what is known of a batch; whether any moved."""
+        """Divide the queries anew where that pays by what is known of a batch; whether any moved. Those of a set in
+        shards stay where they are."""
         state = self._state
         sharing = state.options.sharing
-        if sharing is Sharing.OFF or any(own.shards for own in state.sets.values()):
+        sets = [own for own in state.sets.values() if not own.shards]
+        movable = {name for own in sets for name in own.members}
+        queries = [query for query in queries if query.name in movable]
+        if sharing is Sharing.OFF or not queries:
             return False
         if sharing is Sharing.ON:
-            return len(state.sets) > 1 and self._move([tuple(queries)])
+            return len(sets) > 1 and self._move([tuple(queries)])
         clustering = Clustering.of(statistics)
         division = clustering.divide(queries)
         now = division.together
-        if len(state.sets) > 1:
+        if len(sets) > 1:
             by_name = {query.name: query for query in queries}
-            now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in state.sets.values())
-        is_fresh = all(not own.tier.entries for own in state.sets.values())
+            now = clustering.cost_of([by_name[name] for name in sorted(own.members)] for own in sets)
+        is_fresh = all(not own.tier.entries for own in sets)
         gain = now - division.cost
         if not (now > 1.1 * division.cost if is_fresh else now > WORTH_MOVING * division.cost and gain > LEAST_GAIN):
             return False
         return self._move(division.clusters)
 
     def _move(self, clusters: Sequence[Sequence[SlicedAggregation]]) -> bool:
-        """Give queries to other sets. A set whose queries stay together stays as it is."""
+        """Give queries to other sets. A set whose queries stay together stays as it is, and so does one in shards."""
         state = self._state
         before = {own.members: label for label, own in state.sets.items()}
-        sets: dict[str, SharingSet] = {}
+        sets = {label: own for label, own in state.sets.items() if own.shards}
         for queries in clusters:
             names = frozenset(query.name for query in queries)
             if names in before:

@@ -102,7 +102,9 @@ class PartialsStage:
             known = sharing_set.groups.get(grouping.name, 0) if entries is None else 0
             sharing_set.groups[grouping.name] = max(counted.groups, known)
             counts.add(counted)
-        counts.misjudged |= sharing_set.misjudged(taken)
+        wrong = sharing_set.misjudged(taken)
+        counts.misjudged |= wrong
+        self._state.is_misjudged |= bool(wrong)
         first = taken[0][2]
         if first.events and first.newest is not None and first.oldest is not None:
             sharing_set.seen = observed(sharing_set.seen, taken, max(first.newest - first.oldest, 1))

@@ -34,6 +34,9 @@ from mullion.slices.tier import check_complete
 OTHER = 4
 """A batch with so many times more or fewer events than the one that was looked at last may hold something else."""
 
+LONGEST_WAIT = 64
+"""Batches after which a plan that is misjudged again and again is looked at once more, though that moved nobody."""
+
 MANY_PREDICATES = 64
 """So many that it matters how they are aggregated."""
 
@@ -49,6 +52,8 @@ class Planning:
         self._sharding = ShardingChoice(state)
         self._looked_at: int | None = None
         """How many events the batch had whose statistics the clusters stand on; None when queries are others since."""
+        self._wait, self._waited = 1, 1
+        """Batches from one look at a misjudged plan to the next, and those since the last one."""
 
     def set_queries(
         self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure], newest: ReadNewest
@@ -98,7 +103,7 @@ class Planning:
     def _set_sharing_sets(self, queries: Sequence[SlicedAggregation]) -> None:
         state = self._state
         self._clusters.assign(queries)
-        self._looked_at = None
+        self._looked_at, self._wait = None, 1
         self._make_plans(queries)
         for sharing_set in state.sets.values() if state.is_restored else ():
             assert sharing_set.plan is not None
@@ -136,14 +141,18 @@ class Planning:
         queries = [query for query in state.queries if query.axis == TIME_AXIS]
         if not queries:
             return None
-        if not self._may_be_other(batch):
+        was_misjudged = self._was_misjudged()
+        if not was_misjudged and not self._may_be_other(batch):
             self._count_fragments(batch)
             return None
         groupings = self._groupings_of_all(queries)
         state.statistics = known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
         self._looked_at = known.events or known.sampled
-        if self._clusters.divide(known, queries):
+        has_moved = self._clusters.divide(known, queries)
+        if has_moved:
             self._make_plans(queries)
+        if was_misjudged:
+            self._wait, self._waited = 1 if has_moved else min(2 * self._wait, LONGEST_WAIT), 0
         for own in state.sets.values():
             if own.seen is NOTHING_SEEN and own.plan is not None:
                 own.seen = observed_before(known, own.plan.groupings)
@@ -164,6 +173,13 @@ class Planning:
             if any(len(grouping.bits) >= MANY_PREDICATES for grouping in groupings):
                 known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
                 own.seen = observed_before(known, groupings)
+
+    def _was_misjudged(self) -> bool:
+        """Whether the last batch was not as expected. After a look that moved nobody the next one waits for twice as
+        many batches: where batches take turns, none is as the one before."""
+        was_misjudged, self._state.is_misjudged = self._state.is_misjudged, False
+        self._waited += 1
+        return was_misjudged and self._waited >= self._wait
 
     def _may_be_other(self, batch: Batch) -> bool:
         """Whether what is known may not hold of the batch. Of few events it does not matter."""

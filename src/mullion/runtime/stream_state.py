@@ -47,6 +47,8 @@ class StreamState(RunState):
     begun: bool = False
     """A batch has begun, or a checkpoint was taken up: a query that comes from now on may have missed events."""
     statistics: Statistics | None = None
+    is_misjudged: bool = False
+    """Whether the last batch was far from what its plan expected."""
     """What was known of the last batch that was looked at before it was read."""
     heartbeat: int | None = None
     """Nothing before this time comes any more: somebody said so, or the clock of an idle stream."""
