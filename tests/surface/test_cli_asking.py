@@ -155,6 +155,16 @@ def test_warnings_name_the_queries() -> None:
     ]
 
 
+def test_queries_that_were_answered_late_are_told_of() -> None:
+    from mullion.runtime.counts import Counts
+
+    kinds = ("executions", "late", "late_updates", "joint")
+    scheduled = {"a": dict(zip(kinds, (1200, 7, 9, 0), strict=True)), "b": dict(zip(kinds, (5, 0, 0, 5), strict=True))}
+    assert list(warnings({"trades": Counts(scheduled=scheduled)}, Path("out"))) == [
+        "queries with SLIDE AT MOST over trades were answered after their period was over (a 7 of 1,200 times)"
+    ]
+
+
 class TestPrinted:
     """What is printed can be read back: no value is taken for another one, or for an instruction."""
 

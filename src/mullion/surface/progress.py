@@ -148,6 +148,7 @@ def warnings(
             what = f"joins did not look for the partners of {plural(counted.unprobed, 'event')} of {name}"
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.unprobed_by_query.items() if number)
             yield f"{what} because the run was behind (pairs missed by {hit or 'no query'})"
+        yield from _late_answers(name, counted.scheduled)
         if counted.odd_times:
             yield counted.odd_times
         if counted.ahead:
@@ -166,6 +167,13 @@ def warnings(
         went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
         if went:
             yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"
+
+
+def _late_answers(stream: str, scheduled: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    late = {query: counted for query, counted in scheduled.items() if counted["late"]}
+    if late:
+        hit = ", ".join(f"{query} {own['late']:,} of {own['executions']:,} times" for query, own in late.items())
+        yield f"queries with SLIDE AT MOST over {stream} were answered after their period was over ({hit})"
 
 
 def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
