@@ -67,3 +67,17 @@ def test_once_a_batch_ran_its_plans_are_shown() -> None:
         assert engine.explain().plans[0] == own.plan and len(own.plan.queries) == 2
         engine.drop("first")
         assert [query.name for query in engine.explain().plans[0].queries] == ["second"]
+
+
+def test_few_rows_that_are_read_for_others_are_told_as_such() -> None:
+    """With a query over the order of events, rows come to the driver anyway."""
+    batch = [{"ts": at, "k": 1, "v": at} for at in range(10)]
+    with local_engine(TRADES) as engine:
+        engine.deliver("s", batch, 0)
+        told = str(engine.explain("first"))
+        assert told.startswith("stream s: 1 query in one pass, from rows on the driver\n")
+        assert "choose_way: rows that are read for others, by the driver: they are few" in told
+        assert engine.explain("first").to_dict()["plans"][0]["from_rows"]
+    with local_engine(TRADES.replace("[ROWS 3]", "[RANGE 5 us SLIDE 5 us]")) as engine:
+        engine.deliver("s", batch, 0)
+        assert "from rows" not in str(engine.explain()) and " way\n" in str(engine.explain())

@@ -52,7 +52,7 @@ class ExplainedSlices(Explained):
     def lines(self) -> list[str]:
         plan, shown = self.plan, self.queries
         answered = f"{plural(len(plan.queries), 'query', 'queries')} in one pass"
-        lines = [f"stream {plan.stream.name}{self._over}: {answered}, {plan.way} way"]
+        lines = [f"stream {plan.stream.name}{self._over}: {answered}, {self._way}"]
         lines += branched("  ", [f"{reason.rule}: {reason.text}" for reason in plan.reasons])
         for grouping in plan.groupings:
             lines.append(f"  {_grouping_text(grouping)}")
@@ -94,6 +94,7 @@ class ExplainedSlices(Explained):
             "axis": axis_text(plan.axis),
             "cluster": plan.cluster or None,
             "way": plan.way,
+            "from_rows": plan.from_rows,
             "methods": list(plan.methods),
             "slicing": plan.slicing,
             "grid_step": duration_text(plan.grid.step) if timed else None,
@@ -132,8 +133,12 @@ class ExplainedSlices(Explained):
             states = tuple(state.name for state in grouping.states)
             groupings.append(Box((_grouping_text(grouping), *states), children=tuple(boxes)))
         reasons = tuple(f"{reason.rule}: {reason.text}" for reason in self.plan.reasons)
-        head = f"stream {self.plan.stream.name}{self._over}: {self.plan.way} way"
+        head = f"stream {self.plan.stream.name}{self._over}: {self._way}"
         return Box((head, *reasons), children=tuple(groupings))
+
+    @property
+    def _way(self) -> str:
+        return "from rows on the driver" if self.plan.from_rows else f"{self.plan.way} way"
 
     @property
     def _over(self) -> str:

@@ -300,6 +300,8 @@ class Plan:
     way: str = "native"
     methods: tuple[str, ...] = ()
     """For each grouping, how the kernel goes on from predicates."""
+    from_rows: bool = False
+    """The driver runs the kernel over rows that it reads for others, whatever the way of larger batches is."""
     reasons: tuple[Reason, ...] = field(default=())
     cluster: str = ""
     """The name of the cluster that its queries are, where there are several."""

@@ -187,7 +187,7 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 
 def _chosen(plan: Plan, choice: Choice) -> Plan:
     """With the reason in the place of the one before, if there was a choice before."""
-    plan = replace(plan, way=choice.way, methods=choice.methods)
+    plan = replace(plan, way=choice.way, methods=choice.methods, from_rows=False)
     reason = Reason(choose_way.__name__, choice.text)
     if not any(before.rule == reason.rule for before in plan.reasons):
         return replace(plan, reasons=(*plan.reasons, reason))
@@ -240,6 +240,16 @@ def make_plan(
     for rule in RULES:
         plan = rule(plan, seen)
     return plan
+
+
+def taken_from_rows(plan: Plan) -> Plan:
+    """The plan for a batch whose rows the driver has for others: their partials need no pass of their own."""
+    if plan.stream.punctuation is not None:
+        text = "rows, by the driver: it looks at all of them for the ends of keys"
+    else:
+        text = f"rows that are read for others, by the driver: they are few; those of many are made the {plan.way} way"
+    reasons = tuple(Reason(r.rule, text) if r.rule == choose_way.__name__ else r for r in plan.reasons)
+    return replace(plan, from_rows=True, reasons=reasons)
 
 
 def of_cluster(plan: Plan, name: str, why: str) -> Plan:

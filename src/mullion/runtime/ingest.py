@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from mullion.algebra.streams import WEIGHT
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
-from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Pass, Plan
-from mullion.runtime.batch import FEW, Batch, Collected, Portion, job_of
+from mullion.runtime.batch import Batch, Collected, Portion, job_of
 from mullion.runtime.batch import collected as in_plans
 from mullion.runtime.counts import add_counts
 from mullion.runtime.intake import new_intake
@@ -99,22 +98,13 @@ class Ingest:
         needed = [part for part in wanted if part is not None]
         if not needed:
             return None
-        few = punctuating is not None or all(self._are_few(sharing_set, batch) for sharing_set, _ in plans)
-        if few:
+        with_partials = all(plan.from_rows for _, plan in plans)
+        if with_partials:
             needed += [input_for(state.stream, plan.groupings) for _, plan in plans]
         inputs = together(needed)
         plain = together([part for part in whole if part is not None]).columns
         texts = [name for name, t in inputs.columns.items() if t.kind == "string" and name not in plain]
-        return Rows(sift(batch.read(inputs, texts), aside.bounds), inputs, few)
-
-    @staticmethod
-    def _are_few(sharing_set: SharingSet, batch: Batch) -> bool:
-        """Whether the driver makes the partials of the batch faster than a job would."""
-        if sharing_set.shards:
-            return False
-        expected = None if sharing_set.seen is NOTHING_SEEN else sharing_set.seen.events
-        size = expected if batch.size is None else batch.size
-        return size is not None and size <= FEW
+        return Rows(sift(batch.read(inputs, texts), aside.bounds), inputs, with_partials)
 
     def _kept_input(self) -> Input | None:
         stream = self._state.stream

@@ -20,7 +20,7 @@ from mullion.language.query import TIME_AXIS
 from mullion.planner.expected import expectations, observed_before
 from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan, reconsider
+from mullion.planner.rules import make_plan, reconsider, taken_from_rows
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
@@ -133,7 +133,21 @@ class Planning:
                 own.expected = {} if state.statistics is None else expectations(plan, state.statistics)
             if state.punctuations is None:  # whose events are all looked at here
                 self._sharding.move_the_large(own, plan, batch)
+        if self._takes_rows([own for own, _ in sets], batch):
+            plans = [taken_from_rows(plan) for plan in plans]
+            for (own, _), plan in zip(sets, plans, strict=True):
+                own.plan = plan
         return [(own, plan) for (own, _), plan in zip(sets, plans, strict=True)]
+
+    def _takes_rows(self, sets: Sequence[SharingSet], batch: Batch) -> bool:
+        """Whether the driver makes the partials, of rows that it has for others: faster than a job would while they are
+        few, and always where all events are looked at for the ends of keys."""
+        state = self._state
+        if not state.needs_rows or state.punctuations is not None:
+            return state.needs_rows
+        expected = [None if own.seen is NOTHING_SEEN else own.seen.events for own in sets]
+        sizes = expected if batch.size is None else [batch.size] * len(sets)
+        return not any(own.shards for own in sets) and all(size is not None and size <= FEW for size in sizes)
 
     def _look_at(self, batch: Batch) -> Statistics | None:
         """Learn what the batch holds, where it may be something else than what the clusters stand on."""

@@ -115,6 +115,12 @@ class StreamState(RunState):
         self.backfilled: set[str] = set()
         """The queries with BACKFILL whose past is here."""
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the events themselves are needed: for questions, relations, their order or the ends of keys."""
+        is_kept = self.stream.keep is not None or self.stream.keep_rows is not None
+        return is_kept or self.wanted is not None or bool(self.ordered) or self.punctuations is not None
+
     @cached_property
     def punctuations(self) -> Punctuations | None:
         """What the stream has said of its keys, if it says when they are over."""
