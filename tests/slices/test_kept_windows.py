@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from by_slices import bind
+from mullion.aggregates import Partial
 from mullion.aggregates.approx_distinct import HyperLogLog
 from mullion.aggregates.count_sketch import CountSketches
 from mullion.algebra.streams import Stream
-from mullion.expressions.vector import Vector, dtype_of
+from mullion.expressions.arrays import Times
+from mullion.expressions.vector import Vector, arrow_type, dtype_of
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP, decimal
 from mullion.planner.answering_ways import can_slide
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.slices import edges_between
-from mullion.slices import kept, tier
+from mullion.slices import kept, numbered_values, tier
 from mullion.slices.finalize import Work
+from mullion.slices.numbered_values import NumberedValues
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
 
@@ -33,6 +37,7 @@ COLUMNS = (
     ("price", DOUBLE),
     ("amount", decimal(10, 2)),
     ("wide", decimal(30, 2)),
+    ("note", STRING),
 )
 TRADES = Stream("trades", COLUMNS, "ts", lateness=5 * SECOND)
 TEXTS = (
@@ -53,6 +58,15 @@ MANY = tuple(
     for length, slide in ((40, 2), (30, 1))
 )
 """Families of several slots: they have their windows and states in common."""
+NUMBERED = (
+    "SELECT sym, max(note) AS top, min(note) AS low FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym",
+    "SELECT sym, max(wide) AS top, min(wide) AS low FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym",
+    "SELECT max(note) AS top, last(note) AS latest FROM trades [RANGE 30 s SLIDE 1 s]",
+    "SELECT sym, first(note) AS a, last(n) AS b, first(wide, true) AS c FROM trades [RANGE 30 s SLIDE 1 s] "
+    "GROUP BY sym",
+    "SELECT sym, last(ts) AS a, last(note, true) AS b FROM trades [RANGE 40 s SLIDE 2 s] WHERE n > 3 GROUP BY sym",
+)
+"""States whose values a window that slides numbers."""
 RANKED = "SELECT sym, {} AS top FROM trades [RANGE 40 s SLIDE 2 s] GROUP BY sym"
 
 
@@ -78,10 +92,35 @@ def sub_windows(dice: np.random.Generator, grouping: Grouping, plan: Plan, low: 
             (sketches,) = state.partial.lift(Vector.of(BIGINT, dice.integers(1, 12, len(at)).tolist()))
             columns[f"s{i}_0"] = sketches.to_arrow()
             continue
+        if state.partial.is_numbered:
+            columns |= numbered(dice, state.partial, edges[at], f"s{i}_")
+            continue
         for j, type_ in enumerate(state.partial.stored):
             values = dice.integers(1, 9, len(at)).astype(dtype_of(type_))
             columns[f"s{i}_{j}"] = Vector(type_, values, np.ones(len(at), np.bool_)).to_arrow()
     return PartialSubWindows.of(pa.table(columns), grouping)
+
+
+def numbered(dice: np.random.Generator, partial: Partial, slices: Times, name: str) -> dict[str, pa.Array]:
+    """States with values, of which some come once and some again; of ends with their places."""
+    size, type_ = len(slices), partial.argument
+    numbers = dice.integers(0, 40, size) + np.where(dice.random(size) < 0.3, slices // SECOND, 0)
+    valid = (dice.random(size) < 0.9) | (len(partial.stored) == 1)  # where there is a count, there is a value
+    if type_ == STRING:
+        values = pa.array(
+            [f"{'xyz'[n % 3]}{n}" if ok else None for n, ok in zip(numbers, valid, strict=True)], pa.string()
+        )
+    elif type_.kind == "decimal":
+        values = pa.array([Decimal(int(n) - 30) * 10**20 if ok else None for n, ok in zip(numbers, valid, strict=True)])
+        values = values.cast(arrow_type(type_))
+    else:
+        values = Vector(type_, numbers.astype(dtype_of(type_)), valid).to_arrow()
+    if len(partial.stored) == 1:
+        return {f"{name}0": values}
+    present = np.asarray(values.is_valid()) if getattr(partial, "ignores_nulls", False) else np.ones(size, np.bool_)
+    places = [slices + dice.integers(0, 3, size), dice.integers(0, 3, size), dice.integers(0, 1 << 40, size)]
+    fields = [pa.array(present), *(pa.array(place.astype(np.int64)) for place in places), values]
+    return {f"{name}{j}": field for j, field in enumerate(fields)}
 
 
 @pytest.fixture
@@ -152,16 +191,20 @@ def test_sliding_gives_what_building_anew_gives(seed: int) -> None:
     assert both_ways(first, batches()) > 200
 
 
-@pytest.mark.parametrize("aggregate", ["max(sym)", "min(wide)", "median(n)", "approx_count_distinct(n)", "first(n)"])
+@pytest.mark.parametrize("aggregate", ["median(n)", "count(DISTINCT n)", "approx_count_distinct(n)"])
 def test_what_does_not_slide_is_built_anew(aggregate: str) -> None:
-    """Ranks, value counts and sketches mean something only among those that are loaded together."""
+    """Value counts and sketches mean something only among those that are loaded together."""
     plan = plan_of(RANKED.format(aggregate))
     (grouping,) = plan.answering
     assert not can_slide(grouping.templates[1])
 
 
-def test_narrow_numbers_slide() -> None:
+def test_other_states_slide() -> None:
     for aggregate in (
+        "max(sym)",
+        "min(wide)",
+        "first(n)",
+        "last(sym)",
         "max(n)",
         "min(amount)",
         "sum(wide)",
@@ -219,6 +262,39 @@ def test_slots_that_slide_together(seed: int) -> None:
             yield cut, watermark, plan
 
     assert both_ways(plans[0], batches()) > 200
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("room", [1 << 32, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+def test_values_that_are_numbered(seed: int, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts, wide decimals and whatever is first or last; with little room all labels become others again and again."""
+    monkeypatch.setattr(numbered_values, "ROOM", room)
+    dice = np.random.default_rng(seed)
+    plan = plan_of(*dice.choice(NUMBERED, dice.integers(1, 4), replace=False), *dice.choice(TEXTS, 1))
+
+    def batches() -> Iterator[tuple[list[PartialSubWindows], int, Plan]]:
+        now, watermark = 0, -5 * SECOND
+        for number in range(80):
+            low, now = watermark, now + int(dice.integers(0, 4)) * SECOND + (90 if number == 60 else 0) * SECOND
+            low = max(low, 0) if number != 60 else now
+            cut = [sub_windows(dice, grouping, plan, low, now) for grouping in plan.groupings]
+            watermark = now - 5 * SECOND
+            yield cut, watermark, plan
+
+    assert both_ways(plan, batches()) > 100
+
+
+def test_labels_by_hand() -> None:
+    """a and c are there; b comes between them, and z after all."""
+    state = next(s for s in plan_of(NUMBERED[0]).groupings[0].states if s.partial.kind == "max")
+    moved: list[tuple[list[int], list[int]]] = []
+    values = NumberedValues(state, lambda before, after: moved.append((before.tolist(), after.tolist())))
+    rows = [PartialSubWindows(pa.table({"slice": [0, 0], f"{state.name}.0": own})) for own in (["c", "a"], ["b", None])]
+    (c, a), (b, nothing) = values.load(rows[:1])[0].tolist(), values.load(rows[1:])[0].tolist()
+    assert nothing < a < b < c and not moved
+    found, valid = values.finished((np.array([b, nothing, c]),))
+    assert found.tolist() == ["b", None, "c"] and valid.tolist() == [True, False, True]
 
 
 @pytest.mark.usefixtures("eager")

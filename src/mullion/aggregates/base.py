@@ -76,6 +76,11 @@ class Partial(ABC):
         return False
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether states do not stand alone only because of their values: who keeps them can number these."""
+        return False
+
+    @property
     @abstractmethod
     def stored(self) -> tuple[Type, ...]:
         """The types of the columns that a kept state takes."""

@@ -66,6 +66,10 @@ class Extreme(Partial):
         """Ranks mean something only among the values that were loaded together."""
         return dtype_of(self.argument) not in (np.object_, WIDE)
 
+    @property
+    def is_numbered(self) -> bool:
+        return not self.stands_alone
+
     def lift(self, events: Vector) -> tuple[Vector, ...]:
         return (events,)
 

@@ -50,19 +50,30 @@ class End(Partial):
         lifted = (always(present, BOOLEAN), *(always(p, BIGINT) for p in places[:3]), events)
         return self.store(self.reduce(self.load(lifted), starts), lifted)
 
+    @property
+    def is_numbered(self) -> bool:
+        return True
+
     def load(self, stored: Sequence[Vector]) -> State:
-        present = stored[0].valid & stored[0].values.astype(np.bool_)
-        return present, *(s.values * self.sign for s in stored[1:4]), np.arange(len(present))
+        return self.placed(stored[0], stored[1:4], np.arange(len(stored[0])))
+
+    def placed(self, present: Vector, places: Sequence[Vector], numbers: Array) -> State:
+        """States with numbers that stand for their values."""
+        return present.valid & present.values.astype(np.bool_), *(p.values * self.sign for p in places), numbers
+
+    def with_places(self, state: State, value: Vector) -> tuple[Vector, ...]:
+        """The kept form of states whose values are known."""
+        return always(state[0], BOOLEAN), *(always(p * self.sign, BIGINT) for p in state[1:4]), value
 
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
-        present, *place, row = state
+        present, *_, row = state
         values = loaded[4]
         if not len(values):
             absent = np.zeros(len(row), values.values.dtype)
             value = Vector(self.argument, absent, np.zeros(len(row), np.bool_))
         else:
             value = Vector(self.argument, values.values[row], values.valid[row] & present)
-        return always(present, BOOLEAN), *(always(p * self.sign, BIGINT) for p in place), value
+        return self.with_places(state, value)
 
     def identity(self, length: int) -> State:
         return np.zeros(length, np.bool_), *(np.zeros(length, np.int64) for _ in range(4))

@@ -51,11 +51,13 @@ def _is_swept(state: StateColumn) -> bool:
 
 
 def can_slide(templates: Iterable[AnswerTemplate]) -> bool:
-    """Whether windows can be kept from batch to batch. Value counts cannot, nor can states that only mean something
-    among those that were loaded with them."""
+    """Whether windows can be kept from batch to batch. Value counts cannot, nor can sketches that only mean
+    something among those that were loaded with them."""
     aggregates = [aggregate for template in templates for aggregate in template.aggregates]
     return not any(aggregate.values for aggregate in aggregates) and all(
-        state.partial.stands_alone for aggregate in aggregates for state in states_of(aggregate)
+        state.partial.stands_alone or state.partial.is_numbered
+        for aggregate in aggregates
+        for state in states_of(aggregate)
     )
 
 

@@ -107,6 +107,8 @@ def _covering_kinds(
         return None
     others = tuple(kind._replace(slot=grouping.slot_names[slot]) for slot in cover.slots)
     known = [asked.get(other) for other in others]
+    if any(state.partial.is_numbered for state in own.states):
+        return None  # each window has numbers of its own
     if not all(other is not None and own.ends <= other.ends and own.states <= other.states for other in known):
         return None
     return CoveringKinds(others, len(cover.added))

@@ -16,6 +16,7 @@ All of it follows from the sub-windows: it is never committed, and built again w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial as bound
 from itertools import count
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -25,11 +26,12 @@ import pyarrow as pa
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.base import State
-from mullion.expressions.arrays import Codes, Index, Mask, Times, grown
+from mullion.expressions.arrays import Codes, Index, Mask, Times, Whole, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import runs
 from mullion.expressions.vector import arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
+from mullion.slices.numbered_values import NumberedValues
 from mullion.slices.stacks import Front, wider
 from mullion.slices.subwindow import PartialSubWindows
 
@@ -48,6 +50,7 @@ class GroupStates(NamedTuple):
     at: Index
     """Where each group stands among the keys."""
     states: dict[StateColumn, State]
+    """With values in place of numbers, where these are numbered; see `numbered_values`."""
     codes: Index
     """The number that the window has for each group,"""
     since: Times
@@ -71,10 +74,9 @@ class Moving(NamedTuple):
     lines: Codes
     """The different lines."""
 
-    def reduced(self, state: StateColumn) -> State:
+    def reduced(self, partial: Partial, loaded: State) -> State:
         """What comes to each line, or goes from it."""
-        partial: Partial = state.partial
-        return partial.reduce(_at(partial.load(self.rows.state(state)), self.at), self.starts)
+        return partial.reduce(_at(loaded, self.at), self.starts)
 
 
 class KeptWindow:
@@ -111,7 +113,8 @@ class KeptWindow:
         arrays = [field for fields in (*self._totals.values(), *self._fronts.values()) for field in fields]
         front = 0 if self._front is None else self._front.size
         looked_up = sum(slices.nbytes + codes.nbytes for slices, codes in self._looked_up.values())
-        return sum(field.nbytes for field in arrays) + front + looked_up + self._groups.size + self._lines.size
+        tables: list[CodeTable | NumberedValues] = [self._groups, self._lines, *self._numbers.values()]
+        return sum(field.nbytes for field in arrays) + front + looked_up + sum(table.size for table in tables)
 
     # The window slides
 
@@ -147,6 +150,9 @@ class KeptWindow:
         self._front: Front | None = None
         self._fronts: dict[StateColumn, State] = {}
         """Up to `_flipped` rows are in the front, from there on in the back."""
+        self._numbers: dict[StateColumn, NumberedValues] = {}
+        for state in self.states:
+            self._begin_numbers(state)
 
     def _enter(self, entries: Sequence[PartialSubWindows], low: int, high: int, *, is_flipped: bool) -> None:
         for moving in self._moving(entries, low, high):
@@ -155,9 +161,9 @@ class KeptWindow:
                 partial = state.partial
                 if is_flipped and not isinstance(partial, Invertible):
                     continue
-                total = wider(partial, self._totals[state], self._room)
-                _put(total, moving.lines, partial.combine(_at(total, moving.lines), moving.reduced(state)))
-                self._totals[state] = total
+                coming = moving.reduced(partial, self._loaded(state, [moving.rows]))
+                self._totals[state] = total = wider(partial, self._totals[state], self._room)
+                _put(total, moving.lines, partial.combine(_at(total, moving.lines), coming))
                 self.operations += len(moving.at)
 
     def _begin(self, lines: Codes) -> None:
@@ -177,7 +183,8 @@ class KeptWindow:
                 partial = state.partial
                 if isinstance(partial, Invertible):
                     total = self._totals[state]
-                    _put(total, moving.lines, partial.invert(_at(total, moving.lines), moving.reduced(state)))
+                    going = moving.reduced(partial, self._loaded(state, [moving.rows]))
+                    _put(total, moving.lines, partial.invert(_at(total, moving.lines), going))
                     self.operations += len(moving.at)
             left.append(moving.lines)
         self.low = max(self.low, low)
@@ -201,18 +208,44 @@ class KeptWindow:
 
     def _flip(self, entries: Sequence[PartialSubWindows]) -> None:
         """All rows of the window become the front."""
-        found = [(self._lined(entry, rows), rows) for entry, rows in self._rows(entries, self.low, self.high)]
-        found.sort(key=lambda part: part[1].oldest)
-        lines, times = [lines for (_, lines), _ in found], [rows.slices[at] for (at, _), rows in found]
-        self._front = Front(_joined(lines), _joined(times), self._room)
+        found = [(*self._lined(entry, rows), rows) for entry, rows in self._rows(entries, self.low, self.high)]
+        found.sort(key=lambda part: part[2].oldest)
+        parts = [rows for _, _, rows in found]
+        begins = np.cumsum([0, *(len(rows.slices) for rows in parts)])
+        times = _joined([rows.slices[at] for at, _, rows in found])
+        self._front = Front(_joined([lines for _, lines, _ in found]), times, self._room)
+        every = _joined([at + begin for (at, _, _), begin in zip(found, begins.tolist(), strict=False)])
         for state in self._stacked:
             partial = state.partial
-            loaded = [_at(partial.load(rows.state(state)), at) for (at, _), rows in found]
-            fields = tuple(np.concatenate(f) for f in zip(*loaded, strict=True)) if loaded else partial.identity(0)
+            self._fronts.pop(state, None)
+            self._begin_numbers(state)
+            fields = _at(self._loaded(state, parts), every)
             self._fronts[state], combined = self._front.suffixes(partial, fields)
             self._totals[state] = partial.identity(self._room)
             self.operations += combined
         self._flipped = self.high
+
+    # Values that are numbered
+
+    def _begin_numbers(self, state: StateColumn) -> None:
+        if state.partial.is_numbered:
+            self._numbers[state] = NumberedValues(state, bound(self._relabel, state))
+
+    def _relabel(self, state: StateColumn, before: Whole, after: Whole) -> None:
+        """Labels of values have become others."""
+        for fields in (self._totals[state], self._fronts.get(state, ())):
+            for labels in fields:
+                there = labels != state.partial.identity(1)[0][0]
+                labels[there] = after[np.searchsorted(before, labels[there])]
+
+    def _loaded(self, state: StateColumn, parts: Sequence[PartialSubWindows]) -> State:
+        """The states of rows, one after the other."""
+        if not parts:
+            return state.partial.identity(0)
+        if state in self._numbers:
+            return self._numbers[state].load(parts)
+        loaded = [state.partial.load(rows.state(state)) for rows in parts]
+        return loaded[0] if len(loaded) == 1 else tuple(np.concatenate(f) for f in zip(*loaded, strict=True))
 
     # Rows and their lines
 
@@ -306,11 +339,10 @@ class KeptWindow:
         partial = state.partial
         self.operations += len(lines)
         total = _at(wider(partial, self._totals[state], self._room), lines)
-        if self._front is None or isinstance(partial, Invertible):
-            return total
-        known, rows = self._front.inside(lines)
-        _put(total, known, partial.combine(_at(self._fronts[state], rows), _at(total, known)))
-        return total
+        if self._front is not None and not isinstance(partial, Invertible):
+            known, rows = self._front.inside(lines)
+            _put(total, known, partial.combine(_at(self._fronts[state], rows), _at(total, known)))
+        return self._numbers[state].finished(total) if state in self._numbers else total
 
 
 def _at(state: State, index: Index) -> State:

@@ -9,13 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.bound_aggregate import BoundAggregate
-from mullion.expressions.arrays import Index
+from mullion.expressions.arrays import Array, Index
 from mullion.expressions.coding.dictionary import coded
 from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
 from mullion.slices.kept_window import GroupStates
+from mullion.slices.numbered_values import finish_numbered
 from mullion.slices.pairs import Pairs
 
 
@@ -45,7 +46,7 @@ class SlidGroups:
     def _at(self) -> Index:
         return self._left(self._keys[1])
 
-    def _left(self, column: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    def _left(self, column: Array) -> Array:
         return column if self._kept is None else column[self._kept]
 
     def key(self, at: int) -> pa.Array:
@@ -67,4 +68,5 @@ class SlidGroups:
 
     def _state(self, state: StateColumn) -> tuple[Vector, ...]:
         fields = zip(*(group.states[state] for group in self._groups), strict=True)
-        return state.partial.finish(tuple(self._left(np.concatenate(field)) for field in fields), ())
+        whole = tuple(self._left(np.concatenate(field)) for field in fields)
+        return finish_numbered(state.partial, whole) if state.partial.is_numbered else state.partial.finish(whole, ())
