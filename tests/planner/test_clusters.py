@@ -16,7 +16,7 @@ from mullion.language.parse import parse_query
 from mullion.language.query import Period
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.planner.cluster import Cluster
-from mullion.planner.clusters import Clustering, Division, key_set
+from mullion.planner.clusters import MOST_COMPARED, Clustering, Division, key_set
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import slices_of
 from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics
@@ -158,6 +158,8 @@ def test_both_costs_are_told() -> None:
         f"in cluster 2, the best other, it would cost {more - clustering.cost_of([[second]]) / 1e3:,.1f} ms"
     )
     assert clustering.text("cluster 3", clusters).endswith(" ms a batch; no other groups by its keys")
+    many = {f"cluster {i}": [first] for i in range(MOST_COMPARED + 1)}
+    assert clustering.text("cluster 1", many).endswith(" ms a batch")
     assert clustering.text("shared", {"shared": [first]}).startswith("the only query: slices of its own, ")
 
 

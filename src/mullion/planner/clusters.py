@@ -28,6 +28,8 @@ from mullion.planner.statistics import Statistics
 
 MOST_CANDIDATES = 12
 """Clusters that a query is tried with."""
+MOST_COMPARED = 128
+"""Of more clusters EXPLAIN does not look for the best other one of each: a second would not do."""
 WORTH_MOVING, LEAST_GAIN = 2.0, 20_000.0
 """How many times dearer the clusters of now must be, and by how many microseconds a batch, before queries that have
 sub-windows already are divided anew."""
@@ -94,6 +96,8 @@ class Clustering(ClusterCosts):
         text = f"slices of its own, {alone / 1e3:,.1f} ms a batch"
         if len(clusters) == 1:
             return f"the only query: {text}"
+        if len(clusters) > MOST_COMPARED:
+            return f"{which}: {text}"
         best = self._least_growth(queries[0], {label: own for label, own in clusters.items() if label != name})
         if best is None:
             return f"{which}: {text}; no other groups by its keys"
