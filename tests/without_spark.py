@@ -142,7 +142,6 @@ class FilesBackend(MemoryBackend):
             stream=run.stream,
             frame=None,
             open=lambda: None,  # type: ignore[arg-type,return-value]
-            session=SESSION,
             directory=notes,
             process=lambda paths, number: process(source.batch(from_files(source.stream, paths), number)),
             finish=finish,

@@ -168,7 +168,7 @@ class Engine(Steering, Status):
         self._statements = Statements(
             catalog,
             self.questions,
-            session=lambda: backend.session,
+            columns_of=backend.columns_of,
             add=entering.add,
             explain=self.explain,
             answer=self.answer,
@@ -373,13 +373,14 @@ class Engine(Steering, Status):
                     stores = {name: self._tables.store_of(name) for name in readers}
             if answer is None:
                 answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
-        return OneAnswer(answer.rows, self._backend.session_in_use, answer.answered_from, answer.up_to, answer.newest)
+        session = self._backend.session_of_answers
+        return OneAnswer(answer.rows, session, answer.answered_from, answer.up_to, answer.newest)
 
     # Answers
 
     def results(self, name: str) -> Results:
         """The answers of a query so far, also of one that was dropped."""
-        return self._answers.results(name, self._backend.session_in_use)
+        return self._answers.results(name, self._backend.session_of_answers)
 
     def aside(self, kind: str) -> list[pa.Table]:
         """Records that answered no query: kind is 'late', 'ahead', 'malformed' or 'broken'."""

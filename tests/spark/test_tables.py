@@ -44,7 +44,7 @@ def write(path: Path, *lines: str) -> None:
 
 
 def store(spark: SparkSession, table: Table, directory: Path | None = None) -> TableStore:
-    return TableStore(spark, {table.name: table}, None if directory is None else CommittedFiles(directory))
+    return TableStore(lambda: spark, {table.name: table}, None if directory is None else CommittedFiles(directory))
 
 
 def label(path: Path) -> str | None:

@@ -39,9 +39,9 @@ def test_a_line_for_each_batch(form: str, tmp_path: Path, monkeypatch: pytest.Mo
     lines: list[str] = []
     place: dict[str, Any] = {"checkpoint": tmp_path / "state", "out": tmp_path / "out"}
     for part in (0, 1):
-        log = BatchLog(lines.append, form, clock=lambda: 1_767_323_045.0)
+        log = BatchLog(lines.append, form, clock=lambda: 1_767_323_045.0, spark_log=lambda: Path("/log"))
         with local_engine(SCRIPT, on_batch=log.update, **place) as engine:
-            log.begin(Path("/log"))
+            log.begin()
             base = 100 * part
             deliver(engine, "s", 3 * part, *range(base, base + 11))
             deliver(engine, "other", part, base, base + 1)
@@ -90,7 +90,7 @@ class TestEvery:
     def test_spark_is_told(self, follow: bool, every: int, trigger: dict[str, Any], tmp_path: Path) -> None:
         frame: Any = MagicMock(isStreaming=True)
         stream = Stream("s", (("ts", TIMESTAMP),), "ts")
-        feed = Feed(stream, frame, lambda: frame, MagicMock(), tmp_path, MagicMock(), MagicMock(), follow, every)
+        feed = Feed(stream, frame, lambda: frame, tmp_path, MagicMock(), MagicMock(), follow, every)
         feed.start()
         writer = frame.writeStream.foreachBatch.return_value.option.return_value
         writer.trigger.assert_called_once_with(**trigger)

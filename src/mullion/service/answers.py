@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,7 +83,7 @@ class AnswerStore:
             self.sink.add(self.callbacks)
         self.callbacks.add(on_answer, query)
 
-    def results(self, name: str, session: SparkSession | None) -> Results:
+    def results(self, name: str, session: Callable[[], SparkSession]) -> Results:
         """The answers of a query so far, also of one that was dropped."""
         require("the name of a query", name, str, "text")
         gone = None if self._catalog.has_query(name) else self._dropped.get(name.lower())

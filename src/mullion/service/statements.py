@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
@@ -28,12 +27,10 @@ from mullion.language.script import (
 )
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import prepare
+from mullion.spark.headers import Columns
 from mullion.spark.results import OneAnswer
-from mullion.spark.sources import check_format, read_columns
+from mullion.spark.sources import check_format
 from mullion.summaries.kinds import DEFAULT, KINDS
-
-if TYPE_CHECKING:
-    from mullion.spark.types import SparkSession
 
 
 class Statements:
@@ -45,13 +42,13 @@ class Statements:
         catalog: Catalog,
         questions: list[Query],
         *,
-        session: Callable[[], SparkSession],
+        columns_of: Callable[[str, str, Mapping[str, str]], Columns],
         add: Callable[[Query], Relation],
         explain: Callable[[str | None], Explanation],
         answer: Callable[[Query], OneAnswer],
         can_answer: Callable[[], bool],
     ) -> None:
-        self._catalog, self._questions, self._session = catalog, questions, session
+        self._catalog, self._questions, self._columns_of = catalog, questions, columns_of
         self._add, self._explain, self._answer, self._can_answer = add, explain, answer, can_answer
 
     def execute(self, script: str) -> tuple[list[Explanation | OneAnswer], list[Relation]]:
@@ -124,7 +121,7 @@ class Statements:
     def _create_stream(self, create: CreateStream) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
-        columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
+        columns = create.columns or self._columns_of(create.name, format_, dict(options))
         limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
         named = create.name, columns, create.time_column, create.lateness, format_, options
         stream = Stream(*named, *limits, create.punctuation, create.memory)
@@ -133,6 +130,6 @@ class Statements:
     def _create_table(self, create: CreateTable) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
-        columns = create.columns or read_columns(self._session(), create.name, format_, dict(options))
+        columns = create.columns or self._columns_of(create.name, format_, dict(options))
         table = Table(create.name, columns, format_, options, create.retroactive)
         self._catalog.add_table(table.check(create.place), create.name_place)

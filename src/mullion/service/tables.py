@@ -44,7 +44,7 @@ class Tables:
         if reader not in self._stores:
             directory = self._places.directory(reader)
             files = None if directory is None else CommittedFiles(directory)
-            self._stores[reader] = TableStore(self._session(), {}, files, strict=self._strict)
+            self._stores[reader] = TableStore(self._session, {}, files, strict=self._strict)
         store = self._stores[reader]
         store.tables, store.frames = self._catalog.tables, self._frames
         return store

@@ -21,11 +21,13 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.slices.kernels.partial import Input
 from mullion.spark.batch import SparkSource, evaluated_by_spark
 from mullion.spark.feed import Feed
+from mullion.spark.headers import Columns
 from mullion.spark.own_session import OwnSession
+from mullion.spark.plain_folder import carried_columns
 from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import is_files, tells_files, with_places
+from mullion.spark.sources import is_files, read_columns, tells_files, with_places
 from mullion.spark.statistics import LastLook, of_files_now
 
 TIMES_ON_FEW_CORES = 25
@@ -51,6 +53,10 @@ class SparkBackend:
         """The session, if one was needed so far."""
         return self._own.current
 
+    def session_of_answers(self) -> SparkSession:
+        """Where answers become DataFrames: the session in use, another one of this process, or a new one."""
+        return self._own.current or SparkSession.getActiveSession() or self.session
+
     @property
     def memory(self) -> Memory:
         """The limit of memory, as it is divided between Java and Python."""
@@ -66,6 +72,12 @@ class SparkBackend:
     def add_frame(self, stream: str, frame: DataFrame) -> None:
         """The events of a stream that the user gives as a DataFrame."""
         self._frames[stream] = with_places(adopt(self.session, frame))
+
+    def columns_of(self, name: str, format_: str, options: Mapping[str, str]) -> Columns:
+        """The schema as a format carries it. Spark is not started for that where a footer tells as much."""
+        is_plain = self._own.is_ours and not self._own.has_settings("spark.sql")
+        carried = carried_columns(format_, options) if is_plain else None
+        return carried or read_columns(self.session, name, format_, dict(options))
 
     def is_static(self, stream: str) -> bool:
         """Whether the stream is one batch, and ends after it."""
@@ -84,6 +96,7 @@ class SparkBackend:
             log,
             plain,
             self._options,
+            executors=lambda: self._own.executors,
             memory=lambda: self.memory,
             partials=lambda: self.partials_of(stream),
             look=self._look(stream),
@@ -112,7 +125,6 @@ class SparkBackend:
             stream=run.stream,
             frame=self._frames.get(run.stream.name),
             open=lambda: source.open(run.overload.monitor.larger),
-            session=self.session,
             directory=notes,
             process=lambda frame, number: process(source.batch(frame, number)),
             finish=finish,
@@ -127,7 +139,7 @@ class SparkBackend:
     def relations_stay_up_to(self) -> int:
         """How many events of a first step keep relations on the driver. With fewer cores than shards it is faster than
         they are, and shards are for what would not fit."""
-        enough = self.session.sparkContext.defaultParallelism >= SHARDS
+        enough = self._own.executors.cores >= SHARDS
         return self._options.shard_above * (1 if enough else TIMES_ON_FEW_CORES)
 
     def run_step(self, step: ShardedStep, write: ShardWriter | None) -> Sequence[ShardOutcome]:

@@ -51,8 +51,8 @@ from mullion.spark.footers import check_files, extent_of
 from mullion.spark.larger_batches import larger_batches
 from mullion.spark.options import reads_alike
 from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
+from mullion.spark.own_session import Executors
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
-from mullion.spark.session import in_this_process
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
@@ -163,7 +163,7 @@ class SparkBatch:
 
     def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
         events, pieces = replace(self._events, tables=tables), self._pieces_for(groupings)
-        if pieces is not None and self._begun is None and in_this_process(events.session):
+        if pieces is not None and self._begun is None and events.executors().are_here:
             # What is planned next takes one core, and then a large batch is most probably read like this.
             what = FilePortions.of(events.stream, groupings, pieces, events.portion, events.thinned)
             if sum(piece.rows for piece in pieces) > FEW:
@@ -229,6 +229,8 @@ class SparkSource:
     log: SourceLog | None
     plain: bool
     options: Options
+    executors: Callable[[], Executors] | None = None
+    """Where tasks run; None: where the engine's session has them."""
     memory: Callable[[], Memory] = lambda: Memory.divided(default_limit())
     partials: Callable[[], float] = lambda: 0.0
     """About how many partials an event leaves, for all queries that there are now."""
@@ -263,9 +265,12 @@ class SparkSource:
     def _session(self) -> SparkSession:
         return self.engine_session() if self._last is None else self._last.sparkSession
 
+    def _executors(self) -> Executors:
+        return Executors.of(self._session) if self.executors is None else self.executors()
+
     def in_batches(self, notes: Path) -> FilesInBatches | None:
         """The files that lie there, where they are all that the source is; None where Spark has to say what it is."""
-        if not self.plain or self.log is None or not self._may_read_files or not in_this_process(self.engine_session()):
+        if not self.plain or self.log is None or not self._may_read_files or not self._executors().are_here:
             return None
         files = plain_files(self.stream.stored)
         if files is None or not can_go_on(notes):
@@ -301,7 +306,7 @@ class SparkSource:
             batch = with_source(batch)
         if self.plain and self.log is not None:
             batch = as_declared(self.stream.stored, batch, order)
-            look_for_columns(self._unseen, lambda: batch, order, self._session)
+            look_for_columns(self._unseen, lambda: batch, order, lambda: self._session)
         return self._events_of(lambda: batch, number, order), paths
 
     def _listed(self, number: int) -> tuple[SparkEvents, list[str] | None]:
@@ -311,18 +316,19 @@ class SparkSource:
         paths = files_of(order, order)
         check_files(stored.name, paths or (), stored.columns)
         opened = cache(lambda: open_files(self._session, stored, order))
-        look_for_columns(self._unseen, opened, order, self._session)
+        look_for_columns(self._unseen, opened, order, lambda: self._session)
         return self._events_of(opened, number, order), paths
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
         memory, bytes_of_row = self.memory(), row_bytes(self.stream.types.values())
         portion, most = self._portion(memory, bytes_of_row), memory.most_rows(bytes_of_row)
-        return SparkEvents(opened, self.stream, self._session, number=number, files=files, portion=portion, most=most)
+        executors = self._executors
+        return SparkEvents(opened, self.stream, executors, number=number, files=files, portion=portion, most=most)
 
     def _portion(self, memory: Memory, bytes_of_row: int) -> int:
         """Rows that the kernel takes at once."""
-        return memory.portion_rows(bytes_of_row, self._session.sparkContext.defaultParallelism)
+        return memory.portion_rows(bytes_of_row, self._executors().cores)
 
     @property
     def _may_read_files(self) -> bool:
@@ -362,7 +368,7 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             portion = self._portion(self.memory(), row_bytes(self.stream.types.values()))
-            events = SparkEvents(partial(_same, frame), self.stream, self._session, files=order, portion=portion)
+            events = SparkEvents(partial(_same, frame), self.stream, self._executors, files=order, portion=portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
@@ -377,7 +383,7 @@ def evaluated_by_spark(
 ) -> tuple[pa.Table, Input]:
     """Events with all their columns and with what only Spark can evaluate of them."""
     frame = session.createDataFrame(events)
-    batch = SparkEvents(lambda: frame, stream, session)
+    batch = SparkEvents(lambda: frame, stream, lambda: Executors.of(session))
     sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
     return sent.toArrow(), inputs
 

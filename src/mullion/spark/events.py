@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order, place_text
@@ -21,6 +21,7 @@ from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import FilePortions, RowGroup, ThinnedFiles, local
+from mullion.spark.own_session import Executors
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 TIME = "`#t`"
@@ -40,7 +41,7 @@ class SparkEvents:
     opened: Callable[[], DataFrame]
     """The batch as a DataFrame. It is not asked for where the kernel reads all that is needed from files."""
     stream: Stream
-    session: SparkSession
+    executors: Callable[[], Executors]
     within: Stretch = EVERYWHERE
     """Only events of this stretch of time."""
     pieces: tuple[RowGroup, ...] | None = None

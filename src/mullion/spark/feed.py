@@ -12,7 +12,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.algebra.streams import Stream
@@ -29,7 +29,6 @@ class Feed:
     stream: Stream
     frame: DataFrame | None
     open: Callable[[], DataFrame]
-    session: SparkSession
     directory: Path
     """Where Spark notes how far it has read."""
     process: Callable[[DataFrame | None, int], None]

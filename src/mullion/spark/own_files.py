@@ -9,8 +9,6 @@ folder afterwards, with the same engine, goes on from these notes by Spark.
 from __future__ import annotations
 
 import json
-import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,28 +19,16 @@ from uuid import uuid4
 from mullion.algebra.streams import Stream
 from mullion.spark.backlog import WaitingFile, files_of
 from mullion.spark.files import MOST_FILES
+from mullion.spark.plain_folder import PLAIN_PATH, plain_folder
 from mullion.spark.progress import COMPACT_EVERY, DONE, METADATA, SparkCheckpoint, last_note
-
-_PLAIN = re.compile(r"/[\w./-]*", re.ASCII)
-"""A path that is no pattern, and that is spelt one way only when it is written as a URI."""
 
 
 def plain_files(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where Spark had better say which they are."""
-    path = os.path.abspath(dict(stream.options).get("path", ""))
-    if stream.format != "parquet" or [name for name, _ in stream.options] != ["path"] or not os.path.isdir(path):
-        return None
-    if not all(entry.is_file() and not _is_special(entry.name) for entry in os.scandir(path)):
-        return None
-    files = files_of(stream)
-    if files is None or len(files) > MOST_FILES or not all(_PLAIN.fullmatch(file.path) for file in files):
+    files = files_of(stream) if plain_folder(stream.format, dict(stream.options)) is not None else None
+    if files is None or len(files) > MOST_FILES or not all(PLAIN_PATH.fullmatch(file.path) for file in files):
         return None
     return sorted(files, key=lambda file: (file.changed, file.path))
-
-
-def _is_special(name: str) -> bool:
-    """Whether a name means something to Spark, beyond that hidden files are no data."""
-    return "=" in name or name.endswith("._COPYING_") or name in ("_metadata", "_common_metadata")
 
 
 @dataclass(frozen=True)

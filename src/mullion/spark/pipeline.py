@@ -31,7 +31,6 @@ from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.files import FilePortions, RowGroup, read, read_ahead, shares
 from mullion.spark.native import native_frame, native_partials
-from mullion.spark.session import in_this_process
 from mullion.storage.files import serialised
 
 
@@ -159,12 +158,12 @@ def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup],
     load = _Load(job, what, events.within, bounds)
     if sum(piece.rows for piece in pieces) <= FEW:
         return list(load.portions(pieces))
-    context = events.session.sparkContext
-    if in_this_process(events.session):
-        load = load._replace(job=replace(job, threads=context.defaultParallelism))
+    executors = events.executors()
+    if executors.are_here:
+        load = load._replace(job=replace(job, threads=executors.cores))
         begun = events.begun[1] if events.begun is not None and events.begun[0] == what else None
         return list(load.partials_of(read_ahead(what.read(pieces)) if begun is None else begun))
-    parts = shares(pieces, context.defaultParallelism)
+    parts = shares(pieces, executors.cores)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -172,7 +171,7 @@ def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup],
                 for portion in load.portions(parts[number]):
                     yield _sent_back(portion)
 
-    tasks = events.session.range(0, len(parts), 1, len(parts))
+    tasks = events.batch.sparkSession.range(0, len(parts), 1, len(parts))
     return _returned(tasks.mapInArrow(run, RETURNED))
 
 

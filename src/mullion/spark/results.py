@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING
@@ -27,7 +28,9 @@ def in_words(time: datetime) -> str:
 class Results:
     """The answers of one query: window_start, window_end, then its items."""
 
-    def __init__(self, table: pa.Table, session: SparkSession | None, name: str = "", dropped: int = 0) -> None:
+    def __init__(
+        self, table: pa.Table, session: Callable[[], SparkSession] | None, name: str = "", dropped: int = 0
+    ) -> None:
         self._table, self._session, self.name = table, session, name
         self.dropped = dropped
         """How many older rows are in memory no more: see `keep_answers`."""
@@ -41,7 +44,7 @@ class Results:
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame in the engine's session."""
-        session = self._session or SparkSession.active()
+        session = SparkSession.active() if self._session is None else self._session()
         return session.createDataFrame(self._table)
 
     def __len__(self) -> int:
@@ -70,7 +73,12 @@ class OneAnswer(Results):
     """The answer of a question asked once."""
 
     def __init__(
-        self, table: pa.Table, session: SparkSession | None, answered_from: str, up_to: int | None, newest: int | None
+        self,
+        table: pa.Table,
+        session: Callable[[], SparkSession] | None,
+        answered_from: str,
+        up_to: int | None,
+        newest: int | None,
     ) -> None:
         super().__init__(table, session)
         self.answered_from = answered_from

@@ -75,6 +75,9 @@ STATIC = {
     "spark.sql.ui.retainedExecutions": "20",
 }
 
+GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit started this process, and so has chosen where tasks run."""
+
 LOGS_KEPT = 20
 
 # The file rolls over because a service lives long; what the JVM itself prints lands in the same file.
@@ -121,11 +124,6 @@ def local_session(
 def is_running() -> bool:
     """Whether this process has a Spark already."""
     return SparkContext._active_spark_context is not None and not is_dead()
-
-
-def in_this_process(session: SparkSession) -> bool:
-    """Whether executors are threads of the JVM that this process has started."""
-    return (session.sparkContext.master or "").startswith("local")
 
 
 def heap_bytes(session: SparkSession) -> int:
@@ -197,20 +195,21 @@ def settings(
         "spark.driver.memory": memory or f"{Memory.divided(default_limit()).heap // MB}m",
         **asked,
     }
-    cores = cores_of(chosen) if cluster else _cores(chosen["spark.master"])
+    cores = cores_of(chosen) if cluster else cores_here(chosen["spark.master"])
     chosen.setdefault("spark.sql.shuffle.partitions", str(max(2, cores)))
     return chosen
 
 
 def _submitted() -> dict[str, str]:
     """What spark-submit was told, where it started this process."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if GATEWAY not in os.environ:
         return {}
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
 
 
-def _cores(master: str) -> int:
+def cores_here(master: str) -> int:
+    """How many tasks a local master runs at once."""
     fixed = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
     if fixed:
         return int(fixed[1])

@@ -314,7 +314,9 @@ def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] 
     return tuple(seen for file in paths if (seen := _seen(file)) is not None)
 
 
-def look_for_columns(unseen: Unseen, opened: Callable[[], DataFrame], uris: list[str], session: SparkSession) -> None:
+def look_for_columns(
+    unseen: Unseen, opened: Callable[[], DataFrame], uris: list[str], session: Callable[[], SparkSession]
+) -> None:
     """Tell once which declared columns neither the files of a batch have nor the others that lie there."""
     if not unseen.left:
         return
@@ -325,7 +327,9 @@ def look_for_columns(unseen: Unseen, opened: Callable[[], DataFrame], uris: list
         (counts,) = opened().selectExpr(*(f"count({name}) > 0" for name in quoted)).collect()
         return [column for column, has_any in zip(columns, counts, strict=True) if has_any]
 
-    read = partial(head, session, size=HEAD)
+    def read(uri: str) -> bytes:
+        return head(session(), uri, HEAD)
+
     unseen.look(chain(uris, others), head=read, local=local, has_values=has_values)
 
 

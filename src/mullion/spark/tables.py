@@ -16,7 +16,7 @@ commit is left that a batch before the newer one could be played again after.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class TableStore:
 
     def __init__(
         self,
-        session: SparkSession,
+        session: Callable[[], SparkSession],
         tables: Mapping[str, Table],
         files: CommittedFiles | None = None,
         *,
@@ -116,7 +116,7 @@ class TableStore:
                 check_files(table.name, paths, table.columns)
             rows = _read_directly(table, paths)
             if rows is None:
-                frame = self.frames[name] if name in self.frames else open_table(self.session, table)
+                frame = self.frames[name] if name in self.frames else open_table(self.session(), table)
                 rows = _collected(table, frame)
             self._look_for_columns(table, paths, rows)
             return _ReadVersion(rows, files)
@@ -134,7 +134,7 @@ class TableStore:
         unseen = self._unseen.setdefault(table.name, Unseen(table, strict=self._strict))
         unseen.look(
             [Path(path).absolute().as_uri() for path in paths],
-            head=lambda uri: head(self.session, uri, HEAD),
+            head=lambda uri: head(self.session(), uri, HEAD),
             local=local,
             has_values=lambda columns: [name for name in columns if rows.column(name).null_count < len(rows)],
         )

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -30,7 +31,7 @@ class ScriptRun:
         self.request = request
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         silent = request.quiet or (request.log is None and self.console.is_terminal)
-        self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value)
+        self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value, spark_log=_spark_log)
         self.progress = Progress(self.console, wanted=not request.quiet and self.lines is None)
         self._warned = Warned(self._warn) if self.lines is None else self.lines.warned
         self._began = time.monotonic()
@@ -68,20 +69,19 @@ class ScriptRun:
 
     def _play(self, engine: Engine, interrupts: Interrupts) -> None:
         """Carry out the script, and read its streams."""
-        from mullion.spark.jvm import log_file
-
         request, progress = self.request, self.progress
         explanations = engine.execute(request.text)
         if explanations:
             progress.hide()
             typer.echo("\n\n".join(map(str, explanations)))
-        progress.show("starting Spark")
-        _ = engine.session
         if self.lines is not None:
-            self.lines.begin(log_file())
+            self.lines.time_batches()
         interrupts.now_stop(engine)
-        progress.show("reading")
+        progress.show("starting")
         engine.start(follow=request.follow, close=request.close, every=request.every)
+        progress.show("reading")
+        if self.lines is not None:
+            self.lines.begin()
         self._closed_before = all(run.closed for run in engine.runs.values())
         progress.begin(engine)
         interrupts.repeat()
@@ -128,6 +128,12 @@ class ScriptRun:
         left_open = stays_open(run.watermark for run in engine.runs.values() if run.bounded and not run.closed)
         if left_open is not None:
             yield left_open
+
+
+def _spark_log() -> Path | None:
+    from mullion.spark.jvm import log_file
+
+    return log_file()
 
 
 def _answer_questions(engine: Engine) -> None:
