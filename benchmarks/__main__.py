@@ -23,7 +23,7 @@ BENCHMARKS = {
     "isolation": "windows that slide while they are read, and questions beside batches, without Spark: four minutes",
     "overload": "a burst of five times the capacity, and estimates from a part of the events: four minutes",
     "schedules": "when queries with SLIDE AT MOST are answered, and which together, without Spark: three minutes",
-    "frequent": "how well short lists find frequent items, without Spark: ten minutes",
+    "frequent": "how well short lists find frequent items, without Spark: two minutes",
     "operators": "joins, DISTINCT and negation over windows, and an index on disk",
     "promising": "the most promising part of joins under budgets, without Spark: three minutes",
     "flights": "varied queries over three million real flights, against DuckDB, polars and Spark",
