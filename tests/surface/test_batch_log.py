@@ -39,9 +39,9 @@ def test_a_line_for_each_batch(form: str, tmp_path: Path, monkeypatch: pytest.Mo
     lines: list[str] = []
     place: dict[str, Any] = {"checkpoint": tmp_path / "state", "out": tmp_path / "out"}
     for part in (0, 1):
-        log = BatchLog(lines.append, form, clock=lambda: 1_767_323_045.0, spark_log=lambda: Path("/log"))
+        log = BatchLog(lines.append, form, clock=lambda: 1_767_323_045.0)
         with local_engine(SCRIPT, on_batch=log.update, **place) as engine:
-            log.begin()
+            log.begin(Path("/log"))
             base = 100 * part
             deliver(engine, "s", 3 * part, *range(base, base + 11))
             deliver(engine, "other", part, base, base + 1)

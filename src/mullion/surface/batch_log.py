@@ -48,42 +48,23 @@ class _Counted:
 class BatchLog:
     """`saw` is made for `Engine(on_batch=...)`. `warned` says what Mullion warns of."""
 
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        form: str = "text",
-        clock: Clock = time.time,
-        spark_log: Callable[[], Path | None] = lambda: None,
-    ) -> None:
-        """`spark_log` tells where Spark writes its own log, once it has been started."""
-        self._write, self._json, self._clock, self._spark_log = write, form == "json", clock, spark_log
-        self._begun = False
+    def __init__(self, write: Callable[[str], None], form: str = "text", clock: Clock = time.time) -> None:
+        self._write, self._json, self._clock = write, form == "json", clock
         self._streams: dict[str, _Counted] = {}
         self._answers: int | None = None
         self._at = time.monotonic()
         self._telling = threading.Lock()
         self.warned = Warned(self._warn)
 
-    def time_batches(self) -> None:
-        """What the first batch takes is counted from now on."""
+    def begin(self, spark_log: Path | None) -> None:
+        """Batches are about to be read. There is no log of Spark's where it was not started."""
         self._at = time.monotonic()
-
-    def begin(self) -> None:
-        """Streams are being read."""
-        with self._telling:
-            self._begin()
-
-    def _begin(self) -> None:
-        if self._begun:
-            return
-        self._begun, log = True, self._spark_log()
-        text = "reading" if log is None else f"reading; Spark's log is {log}"
-        self.say("start", text, spark_log=None if log is None else str(log))
+        text = "reading" if spark_log is None else f"reading; Spark's log is {spark_log}"
+        self.say("start", text, spark_log=None if spark_log is None else str(spark_log))
 
     def update(self, engine: Engine) -> None:
         """A batch has ended, or an input."""
         with self._telling:
-            self._begin()
             for name in list(engine.runs):
                 before = self._streams.get(name) or _counted(engine.at_start.counts.get(name))
                 now = _counted(engine.runs[name].counts)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -31,7 +30,7 @@ class ScriptRun:
         self.request = request
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         silent = request.quiet or (request.log is None and self.console.is_terminal)
-        self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value, spark_log=_spark_log)
+        self.lines = None if silent else BatchLog(_on_stderr, (request.log or Log.text).value)
         self.progress = Progress(self.console, wanted=not request.quiet and self.lines is None)
         self._warned = Warned(self._warn) if self.lines is None else self.lines.warned
         self._began = time.monotonic()
@@ -69,19 +68,21 @@ class ScriptRun:
 
     def _play(self, engine: Engine, interrupts: Interrupts) -> None:
         """Carry out the script, and read its streams."""
+        from mullion.spark.jvm import log_file
+
         request, progress = self.request, self.progress
         explanations = engine.execute(request.text)
         if explanations:
             progress.hide()
             typer.echo("\n\n".join(map(str, explanations)))
+        if self._needs_spark(engine):
+            progress.show("starting Spark")
+            _ = engine.session
         if self.lines is not None:
-            self.lines.time_batches()
+            self.lines.begin(log_file())
         interrupts.now_stop(engine)
-        progress.show("starting")
-        engine.start(follow=request.follow, close=request.close, every=request.every)
         progress.show("reading")
-        if self.lines is not None:
-            self.lines.begin()
+        engine.start(follow=request.follow, close=request.close, every=request.every)
         self._closed_before = all(run.closed for run in engine.runs.values())
         progress.begin(engine)
         interrupts.repeat()
@@ -93,6 +94,14 @@ class ScriptRun:
         progress.show("closing")
         if request.stats is not None:
             write_stats(request.stats, engine, self.seconds)
+
+    def _needs_spark(self, engine: Engine) -> bool:
+        """Whether Spark reads the streams. Otherwise it starts when a query needs it."""
+        from mullion.spark.own_files import plain_files
+
+        if self.request.follow or self.request.checkpoint is not None:
+            return True
+        return any(plain_files(stream.stored) is None for stream in engine.catalog.streams.values())
 
     def _conclude(self, engine: Engine) -> None:
         """Say what came of it."""
@@ -128,12 +137,6 @@ class ScriptRun:
         left_open = stays_open(run.watermark for run in engine.runs.values() if run.bounded and not run.closed)
         if left_open is not None:
             yield left_open
-
-
-def _spark_log() -> Path | None:
-    from mullion.spark.jvm import log_file
-
-    return log_file()
 
 
 def _answer_questions(engine: Engine) -> None:
