@@ -35,11 +35,12 @@ def write(folder: Path, number: int, seconds: range) -> Path:
     return path
 
 
-def run(spark: SparkSession, base: Path, place: str, **how: Any) -> tuple[dict[str, list[Any]], int, int]:
+def run(
+    spark: SparkSession, base: Path, place: str, source: str | None = None, **how: Any
+) -> tuple[dict[str, list[Any]], int, int]:
+    options = source or f"path '{base / 's'}'"
     with Engine(spark, out=base / place / "out", checkpoint=base / place / "state") as engine:
-        engine.execute(
-            f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet OPTIONS (path '{base / 's'}') TIMESTAMP BY ts"
-        )
+        engine.execute(f"CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet OPTIONS ({options}) TIMESTAMP BY ts")
         engine.query(COUNTS, name="counts")
         engine.query(KEYS, name="keys")
         engine.run(**how)
@@ -64,6 +65,32 @@ def test_a_backlog_in_batches_answers_what_it_answers_at_once(
     monkeypatch.undo()
     once, batches, late = run(spark, tmp_path, "once", close=True)
     assert (batches, late) == (2, 0) and once == often
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "path 'file://{}'",
+        "path '{}', recursiveFileLookup 'true'",
+        "path '{}', pathGlobFilter '[0-9].parquet'",
+        "path '{}', pathGlobFilter '?.parquet'",
+        "path '{}/[0-2].parquet'",
+    ],
+)
+def test_a_backlog_in_batches_however_its_files_are_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Files beside them are strangers, which hold nothing up; a pattern that only Spark understands is one batch."""
+    folder = tmp_path / "s" / "deep" if "recursive" in source else tmp_path / "s"
+    folder.mkdir(parents=True)
+    sizes = [write(folder, i, range(low, low + 40)).stat().st_size for i, low in enumerate((80, 0, 40))]
+    if "Glob" in source:
+        write(folder, 10, range(30))
+    options = source.format(tmp_path / "s")
+    once = run(spark, tmp_path, "once", options)
+    assert once[1:] == (1, 0) and once[0]["counts"]
+    monkeypatch.setattr(backlog, "bounded", lambda *_: {"maxbytespertrigger": str(max(sizes) + 1)})
+    assert run(spark, tmp_path, "often", options) == (once[0], 1 if "Filter '[" in source else 3, 0)
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -134,13 +134,16 @@ def test_files_of_one_change_may_be_taken_in_any_order(tmp_path: Path) -> None:
 
 
 def test_places_that_cannot_be_listed_are_left_to_spark(tmp_path: Path) -> None:
-    assert backlog_of(tmp_path, pathglobfilter="*.parquet")[0].options == {}
+    assert backlog_of(tmp_path, pathglobfilter="[0-9].parquet")[0].options == {}
     log = SourceLog(tmp_path / "_notes")
-    assert Backlog.of(stream_of(f"file://{tmp_path}"), MEMORY, log).options == {}
+    assert Backlog.of(stream_of(f"hdfs://{tmp_path}"), MEMORY, log).options == {}
+    assert len(Backlog.of(stream_of(f"file://{tmp_path}"), MEMORY, log).waiting) == 4
     assert len(Backlog.of(stream_of(tmp_path / "*.parquet"), MEMORY, log).waiting) == 4
     assert Backlog.of(stream_of(tmp_path / "none"), MEMORY, log).options == {}
     (tmp_path / "k=1").mkdir()
     written(tmp_path / "k=1" / "a.parquet", [3], changed=9)
     assert len(Backlog.of(stream_of(tmp_path), MEMORY, log).waiting) == 5
     (tmp_path / "folder").mkdir()
+    written(tmp_path / "folder" / "b.parquet", [4], changed=9)
     assert Backlog.of(stream_of(tmp_path), MEMORY, log).options == {}
+    assert len(Backlog.of(stream_of(tmp_path, recursivefilelookup="true"), MEMORY, log).waiting) == 6

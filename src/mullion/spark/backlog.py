@@ -14,10 +14,9 @@ watermark of the stream alone.
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from mullion.algebra.streams import Stream
@@ -26,10 +25,8 @@ from mullion.memory import Memory
 from mullion.spark.batch_size import bounded
 from mullion.spark.files import can_tell_time, local
 from mullion.spark.footers import extent_of
+from mullion.spark.listed_files import is_certain, listed_files
 from mullion.spark.source_log import SourceLog
-
-_CHOOSING = ("pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "basepath")
-"""Options that leave files out."""
 
 
 @dataclass(frozen=True)
@@ -93,29 +90,11 @@ class Backlog:
 def files_of(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where that cannot be told from here."""
     options = dict(stream.options)
-    path = options.get("path", "")
-    if not path or "://" in path or any(option in options for option in _CHOOSING):
+    paths = listed_files(options) if is_certain(options) else None
+    if paths is None:
         return None
-    roots = [path] if os.path.exists(path) else glob.glob(path)
-    paths = [file for root in roots for file in ([root] if os.path.isfile(root) else _below(root))]
-    if not roots or None in paths:
-        return None
-    found = (_seen(os.path.abspath(file)) for file in paths if file is not None)
+    found = (_seen(os.path.abspath(path)) for path in paths)
     return sorted((file for file in found if file is not None), key=lambda file: file.changed)
-
-
-def _below(folder: str) -> Iterator[str | None]:
-    """The files of a folder and of its partitions; None for a folder that Spark may see otherwise."""
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        if name.startswith(".") or (name.startswith("_") and "=" not in name):
-            continue
-        if not os.path.isdir(path):
-            yield path
-        elif "=" in name:
-            yield from _below(path)
-        else:
-            yield None
 
 
 def _size(path: str) -> int:

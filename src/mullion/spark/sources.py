@@ -31,6 +31,7 @@ from mullion.spark.files import local
 from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
 from mullion.spark.headers import Columns, has_header, orders
+from mullion.spark.listed_files import is_data, is_recursive, listed_files
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
 from mullion.spark.unseen import HEAD, Unseen
@@ -204,7 +205,7 @@ def _base(source: Stream | Table) -> str | None:
     it does not. A stream has an option for it only where its path is a pattern."""
     options = dict(source.options)
     path, given = options.get("path", ""), options.get("basepath")
-    if _is_recursive(options):
+    if is_recursive(options):
         return None
     plain = os.path.isdir(path) or ("://" in path and not _PATTERN.search(path))
     if given is not None and not (plain and isinstance(source, Stream)):
@@ -301,16 +302,10 @@ def with_source(frame: DataFrame, *, rows: bool = False) -> DataFrame:
 
 
 def table_files(table: Stream | Table) -> tuple[tuple[str, int, int, int], ...] | None:
-    """The files at a path with their size, time of change and number on the disk; None where that cannot be known.
-
-    As Spark has it, names that start with a dot or an underscore are no data.
-    """
-    path = dict(table.options).get("path")
-    if table.format not in FILE_FORMATS or path is None or "://" in path:
+    """The files at a path with their size, time of change and number on the disk; None where that cannot be known."""
+    paths = listed_files(dict(table.options)) if table.format in FILE_FORMATS else None
+    if paths is None:
         return None
-    paths = []
-    for root in [path] if os.path.exists(path) else sorted(glob.glob(path)):
-        paths += [root] if os.path.isfile(root) else _files_below(root, recursive=_is_recursive(dict(table.options)))
     return tuple(seen for file in paths if (seen := _seen(file)) is not None)
 
 
@@ -333,30 +328,12 @@ def look_for_columns(
     unseen.look(chain(uris, others), head=read, local=local, has_values=has_values)
 
 
-def _files_below(folder: str, *, recursive: bool) -> list[str]:
-    """The files that Spark finds: those of the folder and of its partitions, or of all folders."""
-    paths: list[str] = []
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if _is_data(f) and (recursive or "=" in f))
-        paths += [os.path.join(where, file) for file in sorted(files) if _is_data(file)]
-    return paths
-
-
-def _is_data(name: str) -> bool:
-    """As Spark has it, other names are no data."""
-    return not name.startswith(".") and (not name.startswith("_") or "=" in name)
-
-
-def _is_recursive(options: Mapping[str, str]) -> bool:
-    return options.get("recursivefilelookup", "false").strip().lower() == "true"
-
-
 def _warn_of_folders(name: str, options: Mapping[str, str]) -> None:
     """Tell of a folder with files that Spark does not look into, since its name is no partition."""
     path = options.get("path", "")
-    if _is_recursive(options) or not os.path.isdir(path):
+    if is_recursive(options) or not os.path.isdir(path):
         return
-    folders = sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and _is_data(entry.name))
+    folders = sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and is_data(entry.name))
     if any("=" in folder for folder in folders):
         return
     for folder in (os.path.join(path, folder) for folder in folders):
