@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Place
 from mullion.slices.kernels.ranges import combined, seek
 
 WORD = 6
@@ -123,8 +123,8 @@ def lowest_bit(word: int) -> int:
 @njit(cache=True, nogil=True)
 def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
     for row in range(begin, end):
-        line = lines[row]
-        held.present[line >> WORD] = 0
+        line = Place(lines[row])
+        held.present[line >> Place(WORD)] = 0
         for f in range(held.sums.shape[1]):
             held.sums[line, f] = 0
 
@@ -136,14 +136,14 @@ def _write(window: int, held: Held, first: int, last: int, least: int, out: Answ
     for word in range(first >> WORD, ((last - 1) >> WORD) + 1):
         bits = held.present[word]
         while bits != 0:
-            line = (word << WORD) + lowest_bit(bits)
+            line = Place((word << WORD) + lowest_bit(bits))
             bits &= bits - 1
             if held.sums[line, 0] < least:
                 continue
-            out.windows[at] = window
-            out.lines[at] = line
+            out.windows[Place(at)] = window
+            out.lines[Place(at)] = line
             for f in range(held.sums.shape[1]):
-                out.sums[f, at] = held.sums[line, f]
+                out.sums[f, Place(at)] = held.sums[line, f]
             at += 1
     return at
 
@@ -184,20 +184,20 @@ def sweep_up(
             continue
         if leave == enter:
             leave = enter = seek(times, enter, stop, start)
-        while enter < stop and times[enter] < end:
-            line = lines[enter]
+        while enter < stop and times[Place(enter)] < end:
+            line, row = Place(lines[Place(enter)]), Place(enter)
             number += held.sums[line, 0] == 0
-            held.present[line >> WORD] |= np.int64(1) << (line & 63)
+            held.present[line >> Place(WORD)] |= np.int64(1) << np.int64(line & Place(63))
             for f in range(numbers):
-                held.sums[line, f] += values[added[f], enter]
+                held.sums[line, f] += values[Place(added[f]), row]
             enter += 1
-        while leave < enter and times[leave] < start:
-            line = lines[leave]
+        while leave < enter and times[Place(leave)] < start:
+            line, row = Place(lines[Place(leave)]), Place(leave)
             for f in range(numbers):
-                held.sums[line, f] -= values[added[f], leave]
+                held.sums[line, f] -= values[Place(added[f]), row]
             is_empty = np.int64(held.sums[line, 0] == 0)
             number -= is_empty
-            held.present[line >> WORD] &= ~(is_empty << (line & 63))
+            held.present[line >> Place(WORD)] &= ~(is_empty << np.int64(line & Place(63)))
             leave += 1
         if at + number > len(out.lines):
             break
@@ -241,26 +241,28 @@ def combinations(
             segment += 1
         if leave < enter and (segment > before or times[enter - 1] < start):
             for row in range(leave, enter):
-                front[lines[row]] = back[lines[row]] = identity[0]
+                line = Place(lines[row])
+                front[line] = back[line] = identity[0]
             leave = enter
         if leave == enter:
             leave = enter if segment == before else asked.rows[0, segment]
             leave = turn = enter = seek(times, leave, asked.rows[1, segment], start)
-        while enter < asked.rows[1, segment] and times[enter] < asked.end[window]:
-            line = lines[enter]
-            back[line] = combined(back[line], values[enter], operation)
+        stop, end = asked.rows[1, segment], asked.end[window]
+        while enter < stop and times[Place(enter)] < end:
+            line = Place(lines[Place(enter)])
+            back[line] = combined(back[line], values[Place(enter)], operation)
             enter += 1
-        while leave < enter and times[leave] < start:
+        while leave < enter and times[Place(leave)] < start:
             if leave == turn:
                 for row in range(enter - 1, leave - 1, -1):
-                    line = lines[row]
-                    held.rest[row] = front[line]
-                    front[line] = combined(front[line], values[row], operation)
+                    line = Place(lines[Place(row)])
+                    held.rest[Place(row)] = front[line]
+                    front[line] = combined(front[line], values[Place(row)], operation)
                     back[line] = identity[0]
                 turn = enter
-            front[lines[leave]] = held.rest[leave]
+            front[Place(lines[Place(leave)])] = held.rest[Place(leave)]
             leave += 1
-        for i in range(low, high):
-            line = wanted.lines[i]
+        for i in range(Place(low), Place(high)):
+            line = Place(wanted.lines[i])
             out[i] = combined(front[line], back[line], operation)
     held.place[0], held.place[1], held.place[2], held.place[3] = segment, leave, turn, enter
