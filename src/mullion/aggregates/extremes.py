@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -87,10 +87,11 @@ class Extreme(Partial):
         order = state[0]
         valid = order != self.identity(1)[0][0]
         if not self.stands_alone and self._by_rank(loaded[0]):
-            values = constant(self.argument, None, len(order)).values
-            if valid.any():
-                values[valid] = self._ranked(loaded[0])[1].values[order[valid]]
-            return (Vector(self.argument, values, valid),)
+            if not valid.any():
+                return (constant(self.argument, None, len(order)),)
+            different = self._ranked(loaded[0])[1]
+            ranks = order if valid.all() else np.where(valid, order, 0)
+            return (Vector(self.argument, different.values[ranks], valid, (ranks, different)),)
         if self.argument.is_fractional:
             return (Vector(self.argument, float_from_order(order, dtype_of(self.argument)), valid),)
         if self.argument.kind == "decimal":
@@ -153,7 +154,7 @@ class _ExtremeAggregate(Aggregate):
 
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         value, present = states[0][0], states[1][0].values > 0
-        return Vector(value.type, value.values, present)
+        return replace(value, valid=present)
 
 
 class MinAggregate(_ExtremeAggregate):

@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, Places, State
 from mullion.aggregates.integer_states import always
+from mullion.aggregates.place_loops import earliest_of_runs
 from mullion.expressions.arrays import Array
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, BOOLEAN, Type
 
@@ -51,6 +53,11 @@ class End(Partial):
         return self.store(self.reduce(self.load(lifted), starts), lifted)
 
     @property
+    def is_dense(self) -> bool:
+        """The rank of an event in the order of the stream is one number."""
+        return True
+
+    @property
     def is_numbered(self) -> bool:
         return True
 
@@ -65,6 +72,12 @@ class End(Partial):
         """The kept form of states whose values are known."""
         return always(state[0], BOOLEAN), *(always(p * self.sign, BIGINT) for p in state[1:4]), value
 
+    def of_rows(self, present: Array, row: Array, places: Places, events: Vector) -> tuple[Vector, ...]:
+        """The kept form of states of which each is one event, if any."""
+        loaded = (events,) * 5
+        found = (place[row] * self.sign for place in places[:3])
+        return self.store((present, *found, row), loaded)
+
     def store(self, state: State, loaded: Sequence[Vector]) -> tuple[Vector, ...]:
         present, *_, row = state
         values = loaded[4]
@@ -72,7 +85,8 @@ class End(Partial):
             absent = np.zeros(len(row), values.values.dtype)
             value = Vector(self.argument, absent, np.zeros(len(row), np.bool_))
         else:
-            value = Vector(self.argument, values.values[row], values.valid[row] & present)
+            found = values.take(row)
+            value = replace(found, valid=found.valid & present)
         return self.with_places(state, value)
 
     def identity(self, length: int) -> State:
@@ -83,10 +97,9 @@ class End(Partial):
         return tuple(np.where(earlier, y, x) for x, y in zip(a, b, strict=True))
 
     def reduce(self, state: State, starts: npt.NDArray[np.intp]) -> State:
-        run = np.zeros(len(state[0]), np.int64)
-        run[starts[1:]] = 1
-        order = np.lexsort((state[3], state[2], state[1], ~state[0], np.cumsum(run)))
-        first = order[starts] if len(starts) else starts
+        first = np.empty(len(starts), np.intp)
+        present, time, part, arrival, begins = frozen(*state[:4], starts)
+        earliest_of_runs(present, time, part, arrival, begins, first)
         return tuple(field[first] for field in state)
 
 

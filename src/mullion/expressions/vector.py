@@ -18,7 +18,7 @@ Where `valid` is False the value is NULL and whatever `values` holds there means
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Vector:
     values: npt.NDArray[Any]
     valid: npt.NDArray[np.bool_]
     coded: tuple[Codes, Vector] | None = None
-    """The same values as numbers into their different ones, where it came so: texts need not be compared again."""
+    """The same values as numbers into others, in which few are there twice: texts need not be compared one by one."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -102,7 +102,12 @@ class Vector:
     def concat(parts: Sequence[Vector]) -> Vector:
         """Columns of one type, one after the other."""
         values, valid = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "valid"))
-        return Vector(parts[0].type, values, valid)
+        coded = [part.coded for part in parts if part.coded is not None]
+        if len(coded) < len(parts):
+            return Vector(parts[0].type, values, valid)
+        before = np.cumsum([0, *(len(different) for _, different in coded)])
+        codes = np.concatenate([codes + at for (codes, _), at in zip(coded, before, strict=False)])
+        return Vector(parts[0].type, values, valid, (codes, Vector.concat([different for _, different in coded])))
 
     @staticmethod
     def of(type_: Type, items: Sequence[Any]) -> Vector:
@@ -134,6 +139,15 @@ class Vector:
         return self.values.astype(np.float64)
 
     @staticmethod
+    def coded_from_arrow(array: pa.Array | pa.ChunkedArray, type_: Type) -> Vector:
+        """Texts with their codes, so that nobody looks at them one by one."""
+        array = in_one_piece(array)
+        if dtype_of(type_) is not np.object_ or not has_arrow_type(type_):
+            return Vector.from_arrow(array, type_)
+        codes, values = dictionary_of(array, type_)
+        return replace(values.take(codes), coded=(codes, values))
+
+    @staticmethod
     def from_arrow(array: pa.Array | pa.ChunkedArray, type_: Type) -> Vector:
         array = in_one_piece(array)
         valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
@@ -163,7 +177,18 @@ class Vector:
         if self.values.dtype != np.object_:
             plain = pa.array(self.values, mask=mask)
             return plain if plain.type == wanted else plain.view(wanted)
+        if self.coded is not None:
+            codes, different = self.coded
+            return different.to_arrow().take(pa.array(codes, mask=mask))
         return pa.array(self.values, type=wanted, mask=mask)
+
+
+def dictionary_of(array: pa.Array, type_: Type) -> tuple[Codes, Vector]:
+    """A column as numbers into its different values, of which the last is NULL."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = Vector.from_arrow(pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)]), type_)
+    indices = encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices
+    return np.asarray(indices), values
 
 
 def _counted_lists(vector: Vector) -> pa.Array:

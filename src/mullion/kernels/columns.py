@@ -13,7 +13,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Codes
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.evaluate import Evaluation
-from mullion.expressions.vector import Vector, dtype_of
+from mullion.expressions.vector import Vector, dictionary_of, dtype_of
 from mullion.kernels.lookup import Attached
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import Type
@@ -97,13 +97,7 @@ class Columns(Mapping[str, Vector]):
         """The column as numbers into its different values, of which the last is NULL."""
         if name not in self._dictionaries:
             array, type_ = self._array(name)
-            encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-            values = Vector.from_arrow(
-                pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)]), type_
-            )
-            indices = encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices
-            codes = np.asarray(indices)
-            self._dictionaries[name] = codes, values
+            self._dictionaries[name] = dictionary_of(array, type_)
         return self._dictionaries[name]
 
     def type_of(self, name: str) -> Type | None:

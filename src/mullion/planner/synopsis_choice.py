@@ -82,4 +82,4 @@ def walk_pays(low: Places, high: Places, partial: Partial) -> bool:
 
 
 def _walking(partial: Partial) -> Walking:
-    return QUICK if partial.is_dense else SLOW
+    return QUICK if partial.is_dense and not partial.takes_order else SLOW

@@ -186,7 +186,7 @@ class PartialSubWindows:
         if f"{state.name}.0" not in self.table.schema.names:
             return tuple(Vector.from_arrow(pa.nulls(len(self.slices), arrow_type(t)), t) for t in stored)
         columns = (self.table.column(f"{state.name}.{j}") for j in range(len(stored)))
-        return tuple(Vector.from_arrow(c, t) for c, t in zip(columns, stored, strict=True))
+        return tuple(Vector.coded_from_arrow(c, t) for c, t in zip(columns, stored, strict=True))
 
     def since(self, time: int) -> PartialSubWindows:
         """Without the slices before `time`."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.aggregates.base import Partial, Places
+from mullion.aggregates.first_last import End
 from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.coding.canonical import canonical_floats, in_one_piece
@@ -21,7 +22,7 @@ from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
-from mullion.slices.kernels.fields import ADD, Column, Lifted, Split, lift, split_of
+from mullion.slices.kernels.fields import ADD, Column, Lifted, Split, lift, lift_end, split_of
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.slicing import Cut
@@ -62,7 +63,7 @@ class Events:
         self._joined: dict[tuple[Lookup, ...], Events] = {(): self}
         self._cuts: dict[bytes, Cut] = {}
         self._groups: dict[tuple[Expr, ...], Groups] = {}
-        self._lifted: dict[tuple[Partial, Expr | None], Lifted] = {}
+        self._lifted: dict[tuple[Partial, Expr | None, Expr | None], Lifted] = {}
         self._splits: dict[Expr | None, Split] = {}
         self._bad: dict[Expr, Mask | None] = {}
         self._selections: dict[tuple[Lookup, ...], Selection] = {}
@@ -141,10 +142,13 @@ class Events:
 
     def lifted(self, state: StateColumn) -> Lifted:
         """A dense state, ready to be added up."""
-        key = state.partial, state.argument
+        key = state.partial, state.argument, state.where
         if key not in self._lifted:
-            values = self.values(state.argument)
-            self._lifted[key] = lift(state.partial, values, lambda: self._split(state.argument, values))
+            values, partial = self.values(state.argument), state.partial
+            if isinstance(partial, End):
+                self._lifted[key] = lift_end(partial, values, self.places(state.where))
+            else:
+                self._lifted[key] = lift(partial, values, lambda: self._split(state.argument, values))
         return self._lifted[key]
 
     def _split(self, argument: Expr | None, values: Vector) -> Split:

@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mullion.aggregates.base import Partial
+from mullion.aggregates.base import Partial, Places
 from mullion.aggregates.count import Count
 from mullion.aggregates.exact_sums import CARRY, COARSE, FINE, LARGEST_SPLIT, CoarseSum, Residue
 from mullion.aggregates.extremes import Largest, Smallest
+from mullion.aggregates.first_last import End
 from mullion.aggregates.integer_states import always
+from mullion.aggregates.place_loops import are_in_order
 from mullion.aggregates.sum import LIMB, SumInLimbs
 from mullion.expressions.arrays import Array, Real, Whole
 from mullion.expressions.int128 import WIDE
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT
 from mullion.slices.kernels.compiled import split_doubles
@@ -58,14 +61,13 @@ class Lifted(NamedTuple):
     partial: Partial
     columns: tuple[Column, ...]
     loaded: tuple[Vector, ...] = ()
-    joined: Callable[[Whole], tuple[Array, ...]] | None = None
-    """What one sum is kept as, where two were added as one."""
+    kept: Callable[[Whole], tuple[Vector, ...]] | None = None
+    """What one number is kept as that stands for several."""
 
     def stored(self, rows: Whole, sums: Sequence[Array]) -> tuple[Vector, ...]:
         """The kept form of rows for which the columns came to these numbers."""
-        if self.joined is not None:
-            # Both parts are within their bounds, so nothing is left to carry.
-            return tuple(always(field, BIGINT) for field in self.joined(sums[0]))
+        if self.kept is not None:
+            return self.kept(sums[0])
         return self.partial.store(tuple(sums) if self.columns else (rows,), self.loaded)
 
 
@@ -91,6 +93,27 @@ def lift(partial: Partial, events: Vector, split: Callable[[], Split]) -> Lifted
     return Lifted(partial, tuple(Column.of(ADD, field) for field in partial.load(lifted)), lifted)
 
 
+def lift_end(partial: End, events: Vector, places: Places) -> Lifted:
+    """The first or the last of events, by their rank in the order of the stream."""
+    op = LEAST if partial.sign > 0 else MOST
+    order: Array | None = None
+    ranks = np.arange(len(events))
+    time, part, arrival = frozen(*places[:3])
+    if not are_in_order(time, part, arrival):
+        order = np.lexsort((places.arrival, places.part, places.time))
+        ranks = np.empty(len(events), np.int64)
+        ranks[order] = np.arange(len(events))
+    absent = NO_LEAST if op == LEAST else NO_MOST
+    present = places.present & events.valid if partial.ignores_nulls else places.present
+
+    def kept(found: Whole) -> tuple[Vector, ...]:
+        some = found != absent
+        rank = found if some.all() else np.where(some, found, 0)
+        return partial.of_rows(some, rank if order is None else order[rank], places, events)
+
+    return Lifted(partial, (Column.of(op, ranks if present.all() else np.where(present, ranks, absent)),), (), kept)
+
+
 def _lift_doubles(partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> Lifted:
     if isinstance(partial, Residue):
         return Lifted(partial, (Column.of(ADD, rest),))
@@ -99,11 +122,11 @@ def _lift_doubles(partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> L
     return Lifted(partial, (Column.of(ADD, coarse), Column.of(ADD, fine)))
 
 
-def _halves(sums: Whole) -> tuple[Array, ...]:
+def _halves(sums: Whole) -> tuple[Vector, ...]:
     """Two limbs; of small sums the lower one has all, sign included, and the other is nothing that takes memory."""
     if len(sums) and sums.min() >= -LIMB and sums.max() <= LIMB:
-        return _zeros(len(sums)), sums
-    return sums >> 32, sums & LIMB
+        return always(_zeros(len(sums)), BIGINT), always(sums, BIGINT)
+    return always(sums >> 32, BIGINT), always(sums & LIMB, BIGINT)
 
 
 def _zeros(length: int) -> Array:
@@ -117,8 +140,9 @@ def _zeros(length: int) -> Array:
 _ZEROS: list[Array] = [np.zeros(0, np.int64)]
 
 
-def _coarse_and_fine(sums: Whole) -> tuple[Array, ...]:
-    return sums >> CARRY, sums & (2**CARRY - 1)
+def _coarse_and_fine(sums: Whole) -> tuple[Vector, ...]:
+    """Both parts are within their bounds, so nothing is left to carry."""
+    return always(sums >> CARRY, BIGINT), always(sums & (2**CARRY - 1), BIGINT)
 
 
 def _may_be_one(events: Vector) -> bool:
