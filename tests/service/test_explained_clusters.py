@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,10 @@ def test_once_a_batch_ran_its_plans_are_shown() -> None:
         engine.deliver("s", [{"ts": at, "k": 1, "v": at} for at in range(10)], 0)
         run = engine.runs["s"]
         (own,), (in_order,) = run.sets.values(), run.ordered.sets.values()
-        assert engine.explain().plans == (own.plan, in_order.plan)
+        assert own.plan is not None
+        shown, ordered = engine.explain().plans
+        assert shown.reasons[1:] == own.plan.reasons[1:] and "by operators" in shown.reasons[0].text
+        assert (replace(shown, reasons=own.plan.reasons), ordered) == (own.plan, in_order.plan)
         assert engine.explain("rows").plans == (in_order.plan,)
         engine.execute("CREATE QUERY second AS SELECT k, max(v) AS m FROM s [RANGE 20 us SLIDE 5 us] GROUP BY k")
         (plan, _) = engine.explain().plans
@@ -64,7 +68,8 @@ def test_once_a_batch_ran_its_plans_are_shown() -> None:
         assert engine.explain("rows").plans == (in_order.plan,)
         engine.deliver("s", [{"ts": at, "k": 1, "v": at} for at in range(10, 20)], 1)
         (own,) = run.sets.values()
-        assert engine.explain().plans[0] == own.plan and len(own.plan.queries) == 2
+        assert own.plan is not None and len(own.plan.queries) == 2
+        assert replace(engine.explain().plans[0], reasons=own.plan.reasons) == own.plan
         engine.drop("first")
         assert [query.name for query in engine.explain().plans[0].queries] == ["second"]
 

@@ -67,6 +67,11 @@ def fragments_of(grouping: Grouping, seen: Observed) -> int:
     return int(min(seen.events, regions, 2 ** min(len(grouping.bits), 40)))
 
 
+def satisfied(predicates: int, seen: Observed) -> float:
+    """How many of so many predicates an event satisfies (alpha)."""
+    return ASSUMED_SELECTIVITY * predicates if seen.alpha is None else min(seen.alpha, predicates)
+
+
 def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "auto") -> Aggregation:
     """Fragments or dense rows."""
     bits, events = len(grouping.bits), seen.events
@@ -75,10 +80,10 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
         return Aggregation(FRAGMENTS, events * PLAIN_EVENT + partials * PLAIN_PARTIAL, "no predicates to tell apart")
     index = grouping.index
     k = fragments_of(grouping, seen)
-    alpha = ASSUMED_SELECTIVITY * bits if seen.alpha is None else min(seen.alpha, bits)
+    alpha = satisfied(bits, seen)
     beta = alpha if seen.beta is None else min(seen.beta, bits)
     searches = events * (EVENT + ATTRIBUTE * len(index.attributes))
-    shards = _cells(events, slices, k * groups_of(grouping, seen))
+    shards = cells(events, slices, k * groups_of(grouping, seen))
     shared = searches + _hashed(grouping, events) + k * bits * FRAGMENT + shards * (PARTIAL + beta * GIVEN)
     rows = min(alpha * events, grouping.progressions.most(0, seen.span) * groups_of(grouping, seen))
     alone = searches + rows * ROW
@@ -149,10 +154,10 @@ def boxed(costs: Sequence[float], members: Sequence[float], events: int, *, othe
     return [True] * len(worth) if not others and more <= events * DENSE_EVENT else worth
 
 
-def _cells(events: int, slices: int, kinds: int) -> float:
+def cells(events: int, slices: int, kinds: int) -> float:
     """About how many cells hold an event, where so many kinds of events are as frequent in every slice.
 
-    >>> round(_cells(1_000_000, 10, 5)), round(_cells(1_000, 1_000, 1_000_000))
+    >>> round(cells(1_000_000, 10, 5)), round(cells(1_000, 1_000, 1_000_000))
     (50, 1000)
     """
     in_slice = events / max(1, slices)

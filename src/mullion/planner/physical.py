@@ -3,8 +3,9 @@
     slices     aggregates over the window of one stream (`algebra.window_aggregate`): partials of slices, no rows
     operators  everything else: joins, duplicates, negation, rows
 
-Where both could, slices do: their partials never move rows, and all queries over a stream share them. EXPLAIN
-says which it was, and why.
+Where both could, slices do: their partials never move rows, and all queries over a stream share them. They cost less,
+but for a query that is alone and has few events (decision 53); and nobody knows beforehand that it stays alone.
+EXPLAIN says which it was, why, and what both cost (`way_costs`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
@@ -19,7 +21,7 @@ from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import EVERYTHING
-from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window
+from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window, walk
 from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 
@@ -50,9 +52,22 @@ def by_operators(relations: Iterable[Relation]) -> list[Relation]:
 
 
 def why_slices(axis: Axis) -> str:
-    """Why slices run the queries whose windows lie over the axis, though operators could run many of them."""
-    how = "by partials, which never move rows" if axis == TIME_AXIS else "which share one pass over its events in order"
-    return f"aggregates over windows of one stream, {how}"
+    """Why slices run the queries whose windows lie over the axis."""
+    if axis == TIME_AXIS:
+        return "aggregates over windows of one stream, by partials, which never move rows"
+    return "aggregates over windows of one stream that follow its events; operators follow a clock, or changes"
+
+
+def why_only_slices(query: SlicedAggregation) -> str | None:
+    """Why operators cannot answer a query over time as slices do; None where both can."""
+    if query.at_most is not None:
+        return "they know no SLIDE AT MOST"
+    if query.frame.since is not None:
+        return "they know no start of a window since a time"
+    above = [expr for expr, _ in query.template.items] + [order.expr for order in query.template.order_by]
+    above += [] if query.template.having is None else [query.template.having]
+    named = {node.name for expr in above for node in walk(expr) if isinstance(node, Column)}
+    return "they compute nothing from window_start or window_end" if named & set(WINDOW_COLUMNS) else None
 
 
 def why_operators(relation: Relation) -> str | None:

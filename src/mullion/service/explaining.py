@@ -20,6 +20,7 @@ from mullion.planner.rules import make_plan, of_cluster, reconsider
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
+from mullion.planner.way_costs import compared
 from mullion.plural import plural
 from mullion.runtime.clusters import SHARED, placed
 from mullion.runtime.relation_runs import RelationRuns
@@ -144,7 +145,7 @@ class Explainer:
         seen_of_each = [run.sets[label].seen if label in run.sets else seen for label in clusters]
         next_ones = reconsider(plans, seen_of_each)
         shown = [plan if plan is ran else new for plan, ran, new in zip(plans, at_work, next_ones, strict=True)]
-        return self._named(clusters, shown, run.statistics)
+        return self._named(clusters, self._compared(shown, seen_of_each), run.statistics)
 
     def _before_a_batch(
         self, stream: Stream, queries: Sequence[SlicedAggregation], known: Statistics | None, seen: Observed
@@ -158,7 +159,13 @@ class Explainer:
             clusters = {f"cluster {i}": own for i, own in enumerate(divided, 1)}
         plans = [self._plan(stream, TIME_AXIS, own, seen) for own in clusters.values()]
         seen_of_each = [seen if known is None else observed_before(known, plan.groupings) for plan in plans]
-        return self._named(clusters, reconsider(plans, seen_of_each), known)
+        return self._named(clusters, self._compared(reconsider(plans, seen_of_each), seen_of_each), known)
+
+    def _compared(self, plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Plan]:
+        """The plans, which tell what operators would cost in their place."""
+        queries, expiry = self._catalog.queries, self._options.expiry
+        told = zip(plans, seen, strict=True)
+        return [compared(plan, own, [queries[q.name].root for q in plan.queries], expiry) for plan, own in told]
 
     def _named(
         self,
