@@ -51,14 +51,15 @@ class Progress:
         self._console = console
         self._wanted = wanted and console.is_terminal
         self._live: Live | None = None
-        self._doing = ""
+        self.doing = ""
+        """What the line begins with."""
         self._began = time.monotonic()
         self._seen: Position | None = None
         self._samples: deque[tuple[float, int]] = deque()
 
     def show(self, doing: str) -> None:
         """Say what is being done; the line appears if it was not there."""
-        self._doing = doing
+        self.doing = doing
         if self._wanted and self._live is None:
             self._live = Live(
                 get_renderable=self._line,
@@ -93,7 +94,7 @@ class Progress:
 
     def text(self) -> str:
         """The words of the line."""
-        parts = [self._doing]
+        parts = [self.doing]
         if self._seen is not None:
             parts += [f"{self._seen.events:,} events", f"{self.rate():,.0f} events/s"]
             parts += [f"watermark {instant(self._seen.watermark)}"] if self._seen.watermark is not None else []

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mullion.surface.batch_log import BatchLog
+from mullion.surface.compiling import telling_of_compiling
 from mullion.surface.interrupts import Interrupts
 from mullion.surface.progress import Progress, warnings
 from mullion.surface.requests import Log, RunRequest
@@ -82,12 +83,14 @@ class ScriptRun:
             self.lines.begin(log_file())
         interrupts.now_stop(engine)
         progress.show("reading")
-        engine.start(follow=request.follow, close=request.close, every=request.every)
-        self._closed_before = all(run.closed for run in engine.runs.values())
-        progress.begin(engine)
-        interrupts.repeat()
-        engine.wait(request.seconds)
-        engine.stop()
+        said = None if self.lines is None else partial(self.lines.say, "compile")
+        with telling_of_compiling(progress, said):
+            engine.start(follow=request.follow, close=request.close, every=request.every)
+            self._closed_before = all(run.closed for run in engine.runs.values())
+            progress.begin(engine)
+            interrupts.repeat()
+            engine.wait(request.seconds)
+            engine.stop()
         if engine.questions and not engine.was_stopped:
             progress.hide()
             _answer_questions(engine)
