@@ -15,7 +15,7 @@ import any_relation
 from any_relation import STREAMS, TABLES
 from by_operators import bind_relation
 from mullion.algebra.column_names import names_in
-from mullion.algebra.lookups import Lookup
+from mullion.algebra.lookups import READ, Lookup
 from mullion.algebra.nodes import (
     KINDS,
     PHYSICAL,
@@ -154,7 +154,7 @@ def test_what_is_needed_is_there(kind: type[Node]) -> None:
             asked = node.needs(needed)
             assert len(asked) == len(node.operator_inputs)
             for below, names in zip(node.operator_inputs, asked, strict=True):
-                assert {name for name in names if not name.startswith(HIDDEN_START)} <= set(below.types)
+                assert {name for name in names if not name.startswith(HIDDEN_START)} <= {*below.types, READ}
         for below, expr in node.conditions():
             assert names_in(expr) <= set(below.types)
 

@@ -184,7 +184,7 @@ def answers_in_steps(example: Example, nows: Sequence[int], directory: Path) -> 
         events = {name: events_of(example, name, since, now) for name in relation.streams}
         mark = Mark(number, end=now == THE_END)
         newest = max(times, default=None)
-        answers, _ = shards.step(events, since, now, mark, lambda name: looked_up, newest)
+        answers, _ = shards.step(events, since, now, mark, lambda *read: looked_up, newest)
         found += [rows for some in answers for _, rows in some]
         since = now
     return pa.concat_tables(found) if found else pa.table({})

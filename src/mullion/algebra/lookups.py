@@ -14,6 +14,9 @@ from mullion.language.render_expressions import render_name
 from mullion.language.types import BOOLEAN, Type
 from mullion.lazy import cached_property
 
+READ = "#read"
+"""The batch that an event was read with: it finds what its tables had then. Or, where that is known, which of several
+versions of the tables that is."""
 MATCHED = "#matched"
 LONGEST_NAME = 100
 

@@ -22,7 +22,7 @@ from mullion.expressions.coding.canonical import bits, in_one_piece, whole_numbe
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
 from mullion.language.query import Column, walk
-from mullion.language.types import BOOLEAN
+from mullion.language.types import BIGINT, BOOLEAN
 from mullion.lazy import cached_property
 
 Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray
@@ -48,6 +48,8 @@ class Prepared:
     distinct: tuple[pa.Array | Whole, ...]
     pairs: tuple[Whole, ...]
     starts: Whole
+    versioned: bool = False
+    """The rows are those of several versions of the table; the number of the version is the last key (`READ`)."""
 
     @property
     def length(self) -> int:
@@ -72,8 +74,11 @@ class Prepared:
         return {name: value for name, value in self.__dict__.items() if name != "_columns"}
 
 
-def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = None) -> Prepared:
-    """The table ready for a lookup, with only the needed columns, given by their names on events."""
+def prepare(
+    lookup: Lookup, table: pa.Table, needed: Collection[str] | None = None, version: Whole | None = None
+) -> Prepared:
+    """The table ready for a lookup, with only the needed columns, given by their names on events. `version`: of which
+    version of the table each row is, where it holds several."""
     used = {node.name for expr in _own_expressions(lookup) for node in walk(expr) if isinstance(node, Column)}
     types = dict(lookup.columns)
     columns = {name: Vector.from_arrow(table.column(name), types[name]) for name in used}
@@ -83,6 +88,7 @@ def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = No
         condition = evaluate(lookup.where, columns, length)
         keep &= condition.valid & condition.values
     keys = [evaluate(own, columns, length) for _, own in lookup.keys]
+    keys += [] if version is None else [Vector(BIGINT, version, np.ones(length, np.bool_))]
     for key in keys:
         keep &= key.valid
     at = np.flatnonzero(keep)
@@ -103,14 +109,22 @@ def prepare(lookup: Lookup, table: pa.Table, needed: Collection[str] | None = No
     renamed = {event: name for event, name in renamed.items() if needed is None or event in needed}
     rows = table.select(list(renamed.values())).rename_columns(list(renamed)).take(pa.array(at[order])).combine_chunks()
     unique = bool((np.diff(starts) == 1).all())
-    return Prepared(lookup, rows, unique, tuple(distinct), tuple(pairs), starts.astype(np.int64))
+    starts = starts.astype(np.int64)
+    return Prepared(lookup, rows, unique, tuple(distinct), tuple(pairs), starts, versioned=version is not None)
+
+
+def prepare_versions(lookup: Lookup, tables: Sequence[pa.Table], needed: Collection[str] | None = None) -> Prepared:
+    """Several versions of a table, ready for a lookup of events with the number of theirs."""
+    version = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+    return prepare(lookup, pa.concat_tables(tables), needed, version)
 
 
 def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Whole | None, Whole]:
     """The rows that events find, as (events, rows): an event once for every row, once with -1 where it finds none.
 
-    `keys` are the values of the lookup's keys over the events. They have the type that the lookup compares in; Arrow
-    columns may be dictionaries. `events` is None when every event stands once, in order.
+    `keys` are the values of the lookup's keys over the events, and last the version, where there are several. They have
+    the type that the lookup compares in; Arrow columns may be dictionaries. `events` is None when every event stands
+    once, in order.
     """
     codes = np.full(length, 0, np.int64)
     for i, (key, distinct) in enumerate(zip(keys, prepared.distinct, strict=True)):

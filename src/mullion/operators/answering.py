@@ -7,16 +7,16 @@ settled events of all streams --> Network --Delta--> Result of query 1 --> answe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, TableLookup
+from mullion.algebra.nodes import Node, Scan, TableLookup
 from mullion.algebra.relation import Relation
-from mullion.kernels.lookup import Prepared, prepare
+from mullion.kernels.table_versions import PreparedTables
 from mullion.operators.base import Parts
 from mullion.operators.bounded_join import evicted_of
 from mullion.operators.materialized import MaterializedResult
@@ -33,6 +33,8 @@ from mullion.slices.limits import Limits, no_limits
 
 Tables = Callable[[str], pa.Table]
 """The rows of a table by its name, as a step sees them."""
+TablesRead = Callable[[str, str, int], pa.Table]
+"""The rows of a table as a batch of a stream saw them: the stream, the table, and the number of the batch."""
 
 
 class Answering:
@@ -59,7 +61,7 @@ class Answering:
         self.observing = Observing()
         self.bad: dict[str, int] = {}
         """How many bad values each relation met, taken as NULL, since they were taken."""
-        self._prepared: dict[Any, tuple[pa.Table, Prepared]] = {}
+        self._tables = PreparedTables()
 
     def set_relations(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """The relations from now on, and the plans by which they are computed."""
@@ -103,15 +105,33 @@ class Answering:
         operators = sum(rows for network in self.networks.values() for rows in network.rows_held().values())
         return operators + sum(result.rows_held for result in self.results.values())
 
+    def oldest_read(self, stream: str) -> int | None:
+        """The oldest batch of a stream whose events wait in a window to be looked up in tables."""
+        windows = [
+            working.operator.oldest_read
+            for network in self.networks.values()
+            for node, working in network.working.items()
+            if isinstance(node, Scan) and node.stream == stream
+        ]
+        return min((batch for batch in windows if batch is not None), default=None)
+
     def step(
-        self, settled: Mapping[str, StepEvents], since: int, now: int, table: Tables, *, newest: int | None, ended: bool
+        self,
+        settled: Mapping[str, StepEvents],
+        since: int,
+        now: int,
+        table: Tables,
+        *,
+        newest: int | None,
+        ended: bool,
+        read_with: TablesRead | None = None,
     ) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is how far event
-        time has come in any stream."""
+        time has come in any stream. Without `read_with` all events find the tables of the step."""
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
-            self._look_up(network, table, since)
+            self._look_up(network, table, read_with, since)
             self.observing.reorder(network)
             if ended and newest is not None:
                 network.newest = max(network.newest, newest)
@@ -172,19 +192,21 @@ class Answering:
         bad, self.bad = self.bad, {}
         return bad
 
-    def _look_up(self, network: Network, table: Tables, since: int) -> None:
-        """Give operators the tables that rows are looked up in, as this step finds them. They are prepared once for
-        each version."""
+    def _look_up(self, network: Network, table: Tables, read_with: TablesRead | None, since: int) -> None:
+        """Give operators the tables that rows are looked up in: as this step finds them, or as events found them when
+        they were read. They are prepared once for each version."""
         for node, working in network.working.items():
             if not isinstance(node, TableLookup):
                 continue
-            assert isinstance(working.operator, TableLookupOperator)
-            rows = table(node.lookup.table)
-            known = self._prepared.get(node.lookup)
-            if known is None or known[0] is not rows:
-                known = self._prepared[node.lookup] = rows, prepare(node.lookup, rows)
-            if working.operator.prepared is not known[1]:
-                working.operator.table_changed(known[1], since)
+            operator, name = working.operator, node.lookup.table
+            assert isinstance(operator, TableLookupOperator)
+            operator.tables = self._tables
+            if read_with is not None and not node.retroactive:
+                operator.table_read = partial(read_with, node.stream, name)
+                continue
+            prepared = self._tables.of(node.lookup, table(name))
+            if operator.prepared is not prepared:
+                operator.table_changed(prepared, since)
 
     # What a restart needs
 

@@ -63,6 +63,9 @@ class Operator(ABC):
     def show(self, observed: Observations) -> None:  # noqa: B027
         """What it has seen of the streams below it."""
 
+    oldest_read: int | None = None
+    """Of a window in which events wait to be looked up in tables, the oldest batch that any of them was read with."""
+
     @property
     def rows_held(self) -> int:
         """How many rows its state holds, duplicates and all; operators without state hold none."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.lookups import READ
 from mullion.algebra.nodes import (
     Aggregated,
     Join,
@@ -338,14 +339,18 @@ def _no_keys(scan: Scan) -> ClosedKeys:
 
 def _arriving(node: Scan, names: Sequence[str], arrived: tuple[StepEvents, Ids] | None, now: int) -> Delta:
     if arrived is None:
-        return Delta(TimedRows.empty(schema_of((n, node.types[n]) for n in names), 1), Retractions.none(1), now)
+        return Delta(TimedRows.empty(schema_of((n, node.event_types[n]) for n in names), 1), Retractions.none(1), now)
     events, ids = arrived
-    columns = [_cast(events.rows.column(name), arrow_type(node.types[name])) for name in names]
+    columns = [_column(events.rows, name, arrow_type(node.event_types[name])) for name in names]
     rows = pa.Table.from_arrays(columns, names=list(names))
     return Delta(TimedRows(rows, ids, events.times, np.full(len(ids), FOREVER)), Retractions.none(1), now)
 
 
-def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _column(events: pa.Table, name: str, wanted: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """Nobody may have noted which batch events came with."""
+    if name == READ and READ not in events.column_names:
+        return pa.nulls(len(events), wanted)
+    column = events.column(name)
     return column if column.type == wanted else column.cast(wanted)
 
 

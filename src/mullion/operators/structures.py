@@ -18,7 +18,7 @@ class StreamEvents(Operator):
     """The events of a stream, as they come: they live forever."""
 
     def __init__(self, node: Scan, names: Sequence[str]) -> None:
-        self.schema = schema_of((name, node.types[name]) for name in names)
+        self.schema = schema_of((name, node.event_types[name]) for name in names)
         self.width = 1
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:

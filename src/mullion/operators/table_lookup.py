@@ -1,11 +1,12 @@
 """Rows with what they find in a table (golab 3.3.1).
 
-Not retroactive: a row keeps what the table had when it came. Retroactive: it has what the table has at every moment.
+Not retroactive: a row keeps what the table had when its event was read. Retroactive: it has what the table has at every
+moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,8 @@ import pyarrow as pa
 from mullion.algebra.nodes import TableLookup
 from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.kernels.lookup import Attached, Prepared, probe
+from mullion.kernels.lookup import Attached, Prepared, prepare_versions, probe
+from mullion.kernels.table_versions import PreparedTables, batches_read, versions_read
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed, schema_of
@@ -49,6 +51,9 @@ class TableLookupOperator(Operator):
         added = [(name, type_) for name, type_ in node.lookup.types().items() if construction.reads(name)]
         self.schema = pa.schema([*inputs[0].schema, *schema_of(added)])
         self.prepared: Prepared | None = None
+        self.table_read: Callable[[int], pa.Table] | None = None
+        """The table as events of a batch find it; without it all rows of a step find the same."""
+        self.tables = PreparedTables()
         self.most = 1
         """How many rows of the table a row found at most."""
 
@@ -75,19 +80,30 @@ class TableLookupOperator(Operator):
         if not len(timed):
             nothing = np.zeros(0, np.intp)
             return nothing, nothing, self.schema.empty_table()
-        assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
+        prepared, versions = self._found_by(timed.rows)
         keys = [computed(event, timed, self.node.input.types) for event, _ in self.node.lookup.keys]
-        events, matches = probe(self.prepared, keys, len(timed))
+        events, matches = probe(prepared, [*keys, *versions], len(timed))
         own = np.arange(len(timed)) if events is None else events
         before = [name for name in self.schema.names if name not in self.node.lookup.types()]
         rows = timed.rows.select(before)
         rows = rows if events is None else rows.take(pa.array(own))
-        attached = Attached(self.prepared, matches)
+        attached = Attached(prepared, matches)
         columns = [
             rows.column(field.name) if field.name in before else attached[field.name].to_arrow().cast(field.type)
             for field in self.schema
         ]
         return own, _number_in_run(own), pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _found_by(self, rows: pa.Table) -> tuple[Prepared, list[pa.Array]]:
+        """What rows are looked up in, and where that is several versions of the table, which of them each row sees."""
+        if self.table_read is None:
+            assert self.prepared is not None, f"nobody has given the table {self.node.lookup.table}"
+            return self.prepared, []
+        table, lookup = self.table_read, self.node.lookup
+        versions, own = versions_read(batches_read(rows), lambda batch: [table(batch)])
+        if own is None:
+            return self.tables.of(lookup, versions[0][0]), []
+        return prepare_versions(lookup, [rows for (rows,) in versions]), [pa.array(own)]
 
     def parts(self) -> Parts:
         return {"most": [pa.table({"most": [self.most]})]}

@@ -24,6 +24,7 @@ from mullion.algebra.nodes import Scan
 from mullion.expressions.arrays import Times
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.instants import EVER_BEFORE, FOREVER
+from mullion.kernels.table_versions import oldest_batch
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import computed
@@ -140,6 +141,7 @@ class RowWindow(_Window):
         entered = int(np.searchsorted(numbers, looks.last * self.slide, "right"))
         entering, numbers = waiting.take(np.arange(entered)), numbers[:entered]
         self.waiting = waiting.take(np.arange(entered, len(waiting)))
+        self.oldest_read = oldest_batch(self.waiting.rows)
         start, end = looks.at(-(-numbers // self.slide)), looks.at(self._leaves(numbers))
         self.inside.append(entering.ids[end == FOREVER], numbers[end == FOREVER])
         fresh = TimedRows(entering.rows, entering.ids, start, end)
@@ -177,6 +179,7 @@ class RowWindow(_Window):
             ids = np.column_stack([saved[name].to_numpy() for name in id_names(self.width)])
             start = saved["#start"].to_numpy()
             self.waiting = TimedRows(rows, ids, start, np.full(len(start), FOREVER))
+            self.oldest_read = oldest_batch(self.waiting.rows)
 
 
 class _Looks:

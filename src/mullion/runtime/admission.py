@@ -14,6 +14,7 @@ from mullion.binding.entering import Entrance, Past, entrance, gone, read_once_m
 from mullion.errors import CheckError, MullionError, NotSupported, Place
 from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
+from mullion.kernels.table_versions import with_batch
 from mullion.language.query import TIME_AXIS
 from mullion.planner.rules import groupings_of
 from mullion.planner.sliced import SlicedAggregation
@@ -95,7 +96,7 @@ class Admission:
         assert one.start is not None and one.entered_after is not None
         events = self.past().rows(one.entered_after, columns, one.start)
         state.backfilled |= {query.name for query in waiting}
-        return one.start, events
+        return one.start, with_batch(events, one.entered_after)
 
     def _is_kept_by_others(self, query: SlicedAggregation, since: int) -> bool:
         shared = list(self._state.sets.values()) if self._state.options.is_shared else []
@@ -214,9 +215,9 @@ class Admission:
         if first.backfill:
             assert first.after is not None
             since = first_end(first.after, first.window) - first.window.range
-            return Backfill(self.past(), together, since, state.lookups.table, state.options)
+            return Backfill(self.past(), together, since, state.tables.read_with, state.options)
         assert first.start is not None
-        return Backfill(self.past(), together, first.start, state.lookups.table, state.options)
+        return Backfill(self.past(), together, first.start, state.tables.read_with, state.options)
 
     def _has_no_past(self, queries: Sequence[SlicedAggregation], problem: BaseException) -> None:
         """It was promised and cannot be read: nothing is answered that would lack it."""

@@ -95,7 +95,7 @@ class AnswersStage:
         if state.newest is None or state.oldest is None:
             return
         yield from self._answer_sets(due, mark, work)
-        for counted in state.ordered.settle(watermark):
+        for counted in state.ordered.settle(watermark, state.lookups):
             state.counts.add(counted)
         state.counts.late += state.ordered.late()
         yield from state.ordered.answer(watermark, work, state.limits)

@@ -27,7 +27,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import ByGrouping, Source, Tables, collected, job_of, partials_of
 from mullion.runtime.kept_events import KeptEvents
-from mullion.runtime.lookup_tables import LookupTables, TableAt
+from mullion.runtime.lookup_tables import LookupTables, RunTables, TableAt
 from mullion.runtime.punctuations import Punctuations, without
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.events import TIME
@@ -155,7 +155,7 @@ class Backfill:
         batch_before = self.together[0][0].entered_after
         assert batch_before is not None
         plans = [self._plan(queries) for queries in self.together]
-        tables = [LookupTables(self.table).at(plan.groupings, batch_before) for plan in plans]
+        tables = [LookupTables(RunTables(self.table)).at(plan.groupings, batch_before) for plan in plans]
         read = [PastPartials(frozenset(query.name for query in queries)) for queries in self.together]
         for batch, bounds in self.past.batches(batch_before, self.since):
             for i, plan in enumerate(plans):

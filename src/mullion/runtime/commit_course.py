@@ -37,7 +37,9 @@ class CommitCourse(ABC, Generic[State]):
         if journal is not None and record is not None:
             oldest = journal.commit(record)
             if oldest is not None:
-                state.tables.forget(oldest.batch)
+                state.tables.forget(state.tables_from(oldest.batch))
+        else:
+            state.tables.forget(state.tables_from(mark.batch))
         state.committed = mark
         self._hold()
         self.show()

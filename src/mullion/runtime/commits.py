@@ -133,7 +133,7 @@ class Commits(CommitCourse[StreamState]):
             *state.ahead.notes.names,
             *state.overload.notes.names,
             *(() if state.punctuations is None else state.punctuations.names),
-            *state.tables.files(mark.batch),
+            *state.tables.files(state.tables_from(mark.batch)),
         )
 
     def _read_files(self) -> Collection[str]:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.lookups import READ
 from mullion.instants import EVER_BEFORE, THE_END
+from mullion.kernels.table_versions import oldest_batch, read_before
 from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import StepEvents
 from mullion.runtime.intake import OVER
@@ -75,6 +77,18 @@ class Incoming:
             self.order = Order(Stretch(high=past.since).of(self.order.waiting))
         for some in events:
             self._put(Stretch(None if now == EVER_BEFORE else now).of(some), past.newest)
+
+    def read_again(self, events: pa.Table) -> pa.Table:
+        """Events that were read once more, with what was noted of those that wait."""
+        waiting = self.order.waiting
+        if waiting is None or not {READ} <= {*waiting.column_names} & {*events.column_names}:
+            return events
+        return read_before(events, times_of(events), waiting, times_of(waiting))
+
+    @property
+    def oldest_read(self) -> int | None:
+        """The oldest batch of events that wait, where that is noted."""
+        return oldest_batch(self.order.waiting)
 
     def waiting_between(self, low: int, high: int) -> pa.Table | None:
         """The events of a stretch of time that no step has taken."""

@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.algebra.lookups import READ
 from mullion.algebra.streams import WEIGHT
 from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
+from mullion.kernels.table_versions import with_batch
 from mullion.planner.plan import Pass, Plan
 from mullion.runtime.batch import Batch, Collected, Portion, job_of
 from mullion.runtime.batch import collected as in_plans
@@ -140,7 +142,12 @@ class Ingest:
             state.intake = new_intake(None if state.journal is None else state.journal.files)
         if len(sifted.late):
             add_counts(state.counts.late_by_query, dict.fromkeys(state.relations, len(sifted.late)))
-        state.intake.add(mark, _columns(sifted.taken, inputs))
+        handed = _columns(sifted.taken, inputs)
+        if state.wanted is not None and READ in state.wanted:
+            handed = with_batch(handed, mark.batch)
+            for name in state.tables_of_relations:
+                state.tables.at(name, mark.batch)  # noted for the steps that look these events up
+        state.intake.add(mark, handed)
         shedding = state.stream.shedding
         if shedding is not None and shedding.probes and WEIGHT in inputs.columns:
             unprobed = pc.sum(pc.equal(sifted.taken.column(WEIGHT), 0.0)).as_py() or 0
@@ -152,10 +159,10 @@ class Ingest:
         state = self._state
         if not state.ordered:
             return
-        state.ordered.look_up(state.lookups.at(state.ordered.groupings, mark.batch))
-        state.ordered.add(_columns(sifted.taken, state.ordered.input))
+        tables = state.lookups.at(state.ordered.groupings, mark.batch)
+        state.ordered.add(_columns(sifted.taken, state.ordered.input), mark.batch)
         if len(sifted.late):
-            for missed in state.ordered.missed(_columns(sifted.late, state.ordered.input)):
+            for missed in state.ordered.missed(_columns(sifted.late, state.ordered.input), tables):
                 add_counts(state.counts.late_by_query, missed)
 
     # Partials

@@ -13,16 +13,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from mullion.algebra.lookups import READ
 from mullion.algebra.streams import Stream
 from mullion.catalog.summaries import StreamStructure
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.kernels.lookup import Prepared
+from mullion.kernels.table_versions import read_before, with_batch
 from mullion.language.query import Axis
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure, feed, new_structure
+from mullion.runtime.lookup_tables import LookupTables
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.bounds import Stretch
 from mullion.slices.finalize import Answers, Work
@@ -30,7 +33,7 @@ from mullion.slices.inputs import columns_of, input_for
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
-from mullion.slices.order import Order
+from mullion.slices.order import Order, times_of
 from mullion.slices.partitions import PartitionSet
 from mullion.slices.tally import Tally
 
@@ -49,7 +52,6 @@ class Ordered:
         self.synopses: dict[str, ColumnStructure] = {}
         self.input = Input({})
         """What is needed of events."""
-        self._tables: tuple[Prepared, ...] = ()
         self.complete_from = EVER_BEFORE
         """All events from this time on have come here."""
 
@@ -100,12 +102,14 @@ class Ordered:
         return is_complete and self._has_own_columns(dict(tables).get(WAITING))
 
     def _has_own_columns(self, waiting: pa.Table | None) -> bool:
-        return waiting is None or {*waiting.column_names} <= {TIME, *self.stream.types}
+        return waiting is None or {*waiting.column_names} <= {TIME, READ, *self.stream.types}
 
     def replace(self, since: int, events: pa.Table) -> None:
         """Let events take the place of those from a time on that wait: some of these may have come before anybody stood
         on their order, and others without what new queries need."""
         waiting = self.order.waiting
+        if waiting is not None and READ in waiting.column_names:
+            events = read_before(events, times_of(events), waiting, times_of(waiting))
         self.order = Order(None if waiting is None else Stretch(high=since).of(waiting))
         self.order.add(events)
         self.complete_from = min(self.complete_from, since)
@@ -125,20 +129,21 @@ class Ordered:
             name for axis_set in self.sets.values() for key in axis_set.axis.partition for name in columns_of(key)
         }
 
-    def look_up(self, tables: tuple[Prepared, ...]) -> None:
-        """The tables that events are looked up in from now on."""
-        self._tables = tables
+    @property
+    def looks_up(self) -> bool:
+        """Whether events are looked up in tables."""
+        return any(grouping.lookups for grouping in self.groupings)
 
-    def add(self, events: pa.Table) -> None:
-        """Let events that count wait for their place."""
-        self.order.add(events)
+    def add(self, events: pa.Table, batch: int) -> None:
+        """Let events that count wait for their place. They find what tables have with this batch."""
+        self.order.add(with_batch(events, batch) if self.looks_up else events)
 
-    def missed(self, late: pa.Table) -> Iterator[dict[str, int]]:
+    def missed(self, late: pa.Table, tables: tuple[Prepared, ...]) -> Iterator[dict[str, int]]:
         """How many of late events the queries of each axis would have taken."""
         for axis_set in self.sets.values():
-            yield axis_set.missed(late.unify_dictionaries(), self.input, self._tables)
+            yield axis_set.missed(late.unify_dictionaries(), self.input, tables)
 
-    def settle(self, watermark: int | None) -> Iterator[Tally]:
+    def settle(self, watermark: int | None, lookups: LookupTables) -> Iterator[Tally]:
         """Give the events before the watermark their places."""
         settled = self.order.settle(watermark)
         if settled is None:
@@ -147,14 +152,17 @@ class Ordered:
         self.synopses = {name: synopsis.copy() for name, synopsis in self.synopses.items()}
         for synopsis in self.synopses.values():
             feed(synopsis, settled, self.stream.types[synopsis.definition.column], self._share())
+        tables, settled = lookups.read_with(self.groupings, settled)
         for axis_set in self.sets.values():
-            yield from axis_set.add_events(settled, self.input, self._tables)
+            yield from axis_set.add_events(settled, self.input, tables)
 
     def _with_all_columns(self, events: pa.Table) -> pa.Table:
         """Events that came before a query did lack what only it needs, and it needs none of them."""
         for name, type_ in self.input.columns.items():
             if name not in events.schema.names:
                 events = events.append_column(name, pa.nulls(len(events), arrow_type(type_)))
+        if self.looks_up and READ not in events.schema.names:
+            events = events.append_column(READ, pa.nulls(len(events), pa.int64()))
         return events
 
     def newest_on(self, column: str) -> int | None:

@@ -19,10 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from mullion.algebra.lookups import READ
 from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE, THE_END
+from mullion.kernels.table_versions import with_batch
 from mullion.operators.closed_keys import ClosedKeys
 from mullion.operators.network import StepEvents
 from mullion.operators.planning import entering_plans, recorded_plan
@@ -157,7 +159,7 @@ class RelationRun(RelationState):
         if since is None:
             return
         if seen is not None and seen.newest >= since:
-            rows = Order(past.rows(seen.batch, self.columns_needed(stream), since))
+            rows = Order(incoming.read_again(self._past_rows(stream, seen, past, since)))
             if before is not None and before.since is not None and self.now <= before.newest:
                 rows, read = Order(incoming.waiting_between(before.since, since)), rows.waiting
                 rows.add(read)
@@ -179,8 +181,14 @@ class RelationRun(RelationState):
             log.restore(seen.files)
         else:
             starts = [None if relation.backfill else relation.start for relation in self.relations.values()]
-            log.add(Mark(seen.batch), past.rows(seen.batch, self.columns_needed(stream), *starts))
+            log.add(Mark(seen.batch), self._past_rows(stream, seen, past, *starts))
         return log
+
+    def _past_rows(self, stream: str, seen: PastRead, past: PastEvents, *since: int | None) -> pa.Table:
+        """Events that were read before. Tables that they are looked up in have not changed since."""
+        columns = self.columns_needed(stream)
+        rows = past.rows(seen.batch, columns, *since)
+        return with_batch(rows, seen.batch) if READ in columns else rows
 
     def receive(
         self,
@@ -250,7 +258,7 @@ class RelationRun(RelationState):
 
     def _with_all_columns(self, stream: str, events: StepEvents) -> StepEvents:
         """Events that came before a relation did lack what only it needs, and it needs none of them."""
-        lacking = sorted(self.columns_needed(stream) - set(events.rows.column_names))
+        lacking = sorted(self.columns_needed(stream) - {*events.rows.column_names, READ})
         if not lacking:
             return events
         scans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Scan)]
@@ -267,10 +275,14 @@ class RelationRun(RelationState):
         def table(name: str) -> pa.Table:
             return self.tables.at(name, mark.batch)
 
-        for answers in self.own.step(settled, self.now, now, table, newest=self.newest, ended=mark.end):
+        def read_now(stream: str, name: str, batch: int) -> pa.Table:
+            return table(name)
+
+        read_with, newest = self.read_with or read_now, self.newest
+        for answers in self.own.step(settled, self.now, now, table, newest=newest, ended=mark.end, read_with=read_with):
             written.add(answers)
         if self.shards is not None and self.shards.groups:
-            from_shards, rows = self.shards.step(settled, self.now, now, mark, table, self.newest)
+            from_shards, rows = self.shards.step(settled, self.now, now, mark, read_with, newest)
             written.count(rows)
             for answers in from_shards:
                 written.write(answers)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mullion.algebra.nodes.walk import tables_read
 from mullion.algebra.relation import Relation
 from mullion.operators.structures import Structures
 from mullion.operators.unprobed import shed_probes
@@ -61,6 +62,7 @@ class RelationRuns:
                 tables=self._tables(run_name(streams, tag)),
                 sharding=self._sharding,
                 published=self._published,
+                read_with=lambda stream, table, batch: self._tables(stream).read_with(table, batch),
             )
             run.restore()
         return run
@@ -109,6 +111,16 @@ class RelationRuns:
         """The columns of a stream that relations need; None when none reads it."""
         over = self.over(stream)
         return frozenset().union(*(run.columns_needed(stream) for run in over)) if over else None
+
+    def tables_read(self, stream: str) -> tuple[str, ...]:
+        """The tables that relations look events of a stream up in, as these are read."""
+        plans = [plan for run in self.over(stream) for plan in run.plans.values()]
+        return tuple(dict.fromkeys(name for plan in plans for name in tables_read(plan, stream)))
+
+    def oldest_read(self, stream: str) -> int | None:
+        """The oldest batch of a stream that relations have events of which they have not looked up yet."""
+        batches = [run.oldest_read_of(stream) for run in self.over(stream)]
+        return min((batch for batch in batches if batch is not None), default=None)
 
     def plans(self, relations: Sequence[Relation], only: str | None = None) -> OperatorPlans:
         """The plans at work, and for relations that are not yet at work those that would be chosen now. `only`: those

@@ -2,7 +2,7 @@
 their answers, and remembers where each shard stands.
 
     shards/events/<mark>-a      the events of stream a in this step; gone with the commit
-    shards/tables/<mark>-t      a table in which rows are looked up, until it changes
+    shards/tables/<mark>-<n>-t  a version of a table in which rows are looked up, until no event needs it
     shards/<i>/<mark>-<id>      what shard i wrote in a step, as long as its state names it
 """
 
@@ -17,14 +17,24 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import Node, tables_of
+from mullion.algebra.nodes import Node
+from mullion.algebra.nodes.walk import tables_read
 from mullion.algebra.relation import Relation
-from mullion.operators.answering import Answering, Tables
+from mullion.kernels.table_versions import batches_read
+from mullion.operators.answering import Answering, TablesRead
 from mullion.operators.network import StepEvents
 from mullion.options import Options
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.counts import add_counts
-from mullion.runtime.shard_step import RelationGroup, ShardedStep, ShardOutcome, ShardState, as_table, grouped
+from mullion.runtime.shard_step import (
+    RelationGroup,
+    ShardedStep,
+    ShardOutcome,
+    ShardState,
+    TableAtReading,
+    as_table,
+    grouped,
+)
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.finalize import Answers
 from mullion.storage.files import CommittedFiles, serialised
@@ -63,7 +73,8 @@ class InShards:
         """What the operators of each shard showed last."""
         self._bad: list[Mapping[str, int]] = []
         self._columns: dict[str, set[str]] = {}
-        self._tables: dict[str, tuple[pa.Table, str]] = {}
+        self._tables: dict[int, tuple[pa.Table, str]] = {}
+        """The versions of tables that the last step handed to shards, and their files."""
 
     @property
     def names(self) -> list[str]:
@@ -90,7 +101,7 @@ class InShards:
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
-        self, settled: Mapping[str, StepEvents], since: int, now: int, mark: Mark, table: Tables, newest: int | None
+        self, settled: Mapping[str, StepEvents], since: int, now: int, mark: Mark, table: TablesRead, newest: int | None
     ) -> tuple[list[Answers], dict[str, int]]:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many rows of each query
         there are of either."""
@@ -103,7 +114,7 @@ class InShards:
             newest=newest,
             groups=tuple(self.groups),
             events={stream: self._handed(stream, events, mark) for stream, events in settled.items()},
-            tables=self._handed_tables(table, mark),
+            tables=self._handed_tables(settled, table, mark),
             ended={stream: events.ended for stream, events in settled.items() if events.ended is not None},
             expiry=self.options.expiry,
             shared=self.options.is_shared,
@@ -132,18 +143,27 @@ class InShards:
         label = f"{mark.text}-{quote(stream, safe='')}"
         return self.files.path(self.files.write("events", label, serialised(as_table(events))))
 
-    def _handed_tables(self, table: Tables, mark: Mark) -> dict[str, Path]:
-        """The tables that rows are looked up in; one that changed is written anew."""
+    def _handed_tables(
+        self, settled: Mapping[str, StepEvents], table: TablesRead, mark: Mark
+    ) -> dict[TableAtReading, Path]:
+        """The tables that events are looked up in, as these found them; each version is written once."""
         plans = [plan for group in self.groups for plan in group.plans.values()]
-        needed = dict.fromkeys(name for plan in plans for name in tables_of(plan))
-        before, self._tables = self._tables, {}
-        for name in needed:
-            rows, known = table(name), before.get(name)
-            if known is None or known[0] is not rows:
-                label = f"{mark.text}-{quote(name, safe='')}"
-                known = rows, self.files.write("tables", label, serialised(rows))
-            self._tables[name] = known
-        return {name: self.files.path(file) for name, (_, file) in self._tables.items()}
+        before = self._tables
+        handed: dict[int, tuple[pa.Table, str]] = {}
+        files: dict[TableAtReading, Path] = {}
+        for stream, events in settled.items():
+            batches = sorted(set(batches_read(events.rows).tolist()))
+            for name in dict.fromkeys(name for plan in plans for name in tables_read(plan, stream)):
+                for batch in batches:
+                    rows = table(stream, name, batch)
+                    known = before.get(id(rows)) or handed.get(id(rows))
+                    if known is None:
+                        label = f"{mark.text}-{len(handed)}-{quote(name, safe='')}"
+                        known = rows, self.files.write("tables", label, serialised(rows))
+                    handed[id(rows)] = known
+                    files[stream, name, batch] = self.files.path(known[1])
+        self._tables = handed or before
+        return files
 
     # What a restart needs
 

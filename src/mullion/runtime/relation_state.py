@@ -9,7 +9,7 @@ from typing import Any
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
 from mullion.instants import EVER_BEFORE
-from mullion.operators.answering import Answering
+from mullion.operators.answering import Answering, TablesRead
 from mullion.operators.materialized import KeptResult
 from mullion.operators.observing import orders_at_work
 from mullion.options import DEFAULTS, Options
@@ -49,11 +49,12 @@ class RelationState(RunState):
         tables: RunTables = NO_TABLES,
         sharding: Sharding | None = None,
         published: Published | None = None,
+        read_with: TablesRead | None = None,
     ) -> None:
-        """Without `sharding` everything is computed here."""
+        """Without `sharding` everything is computed here. `read_with`: the tables as batches of streams saw them."""
         name = run_name(streams, tag)
         super().__init__(name, sink, options, journal=journal, tables=tables, published=published)
-        self.tag, self.sharding = tag, sharding
+        self.tag, self.sharding, self.read_with = tag, sharding, read_with
         self.incoming = {stream: Incoming() for stream in streams}
         self.awaited = set(streams) if tag else set[str]()
         """The streams whose past is still to be read."""
@@ -86,6 +87,11 @@ class RelationState(RunState):
     def columns_needed(self, stream: str) -> set[str]:
         own = self.own.columns_needed(stream)
         return own if self.shards is None else own | self.shards.columns_needed(stream)
+
+    def oldest_read_of(self, stream: str) -> int | None:
+        """The oldest batch of a stream whose events wait here, or in a window, to be looked up in tables."""
+        known = [self.incoming[stream].oldest_read, self.own.oldest_read(stream)]
+        return min((batch for batch in known if batch is not None), default=None)
 
     @property
     def oldest(self) -> int | None:

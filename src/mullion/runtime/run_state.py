@@ -56,6 +56,16 @@ class RunState:
         return admitted
 
     @property
+    def oldest_read(self) -> int | None:
+        """The oldest batch whose tables events that wait are looked up in; None: no such event waits."""
+        return None
+
+    def tables_from(self, batch: int) -> int:
+        """Tables are needed as they were with this batch, or since: a batch after the given one may come again."""
+        oldest = self.oldest_read
+        return batch if oldest is None else min(batch, oldest)
+
+    @property
     def next_number(self) -> int:
         """The number of the batch or step that follows the last commit."""
         return 0 if self.committed is None else self.committed.batch + 1

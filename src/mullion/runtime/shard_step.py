@@ -47,6 +47,9 @@ from mullion.storage.state_files import StateFiles, files_of
 TIMES, NUMBERS = "#times", "#numbers"
 """Columns of files of events: their times, and their numbers in the stream."""
 
+TableAtReading = tuple[str, str, int]
+"""A table as a batch of a stream saw it: the stream, the table, and the number of the batch."""
+
 """Writes the answers of a query from a shard: mark, shard, query, rows. Returns the file."""
 
 
@@ -125,7 +128,7 @@ class ShardedStep:
     groups: tuple[RelationGroup, ...]
     events: Mapping[str, Path]
     """Those of all shards, by stream."""
-    tables: Mapping[str, Path]
+    tables: Mapping[TableAtReading, Path]
     ended: Mapping[str, pa.Table] = field(default_factory=dict)
     """Keys of streams that somebody said are over: they are few, and all shards hear of all of them."""
     expiry: Expiry = Expiry.PATTERN_AWARE
@@ -180,8 +183,8 @@ class _Shard:
         self.tables = {path: self.tables.get(path) or mapped(path) for path in step.tables.values()}
 
     def step(self, step: ShardedStep, shard: int) -> list[Answers]:
-        def table(name: str) -> pa.Table:
-            return self.tables[step.tables[name]]
+        def read_with(stream: str, name: str, batch: int) -> pa.Table:
+            return self.tables[step.tables[stream, name, batch]]
 
         arrived = {stream: mapped(path) for stream, path in step.events.items()}
         answers = []
@@ -194,7 +197,13 @@ class _Shard:
                         events = _events(arrived[stream].take(pa.array(mine)))
                         settled[stream] = replace(events, ended=step.ended.get(stream))
             answers += self.groups[group.name].step(
-                settled, step.since, step.now, table, newest=step.newest, ended=step.mark.end
+                settled,
+                step.since,
+                step.now,
+                _no_table,
+                newest=step.newest,
+                ended=step.mark.end,
+                read_with=read_with,
             )
         return answers
 
@@ -236,6 +245,10 @@ def fallen_to(shard: int, count: int, rows: pa.Table, keys: Keys, types: Mapping
     columns = [rows.column(name).cast(arrow_type(types[name])) for name in names]
     codes = key_function(keys, types, null_is_value=True)(pa.Table.from_arrays(columns, names=names)).codes
     return np.flatnonzero(codes.view(np.uint64) % np.uint64(count) == shard)
+
+
+def _no_table(name: str) -> pa.Table:
+    raise AssertionError(f"what follows the table '{name}' does not run in shards")
 
 
 def as_table(events: StepEvents) -> pa.Table:

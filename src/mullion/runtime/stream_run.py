@@ -82,9 +82,12 @@ class StreamRun(StreamState):
                 self._commits.show()
             self.is_restored = False
 
-    def set_relations(self, columns: frozenset[str] | None, names: Collection[str]) -> None:
-        """What relations want of the next batch's events, and the queries that they answer."""
-        self.wanted, self.relations = columns, tuple(names)
+    def set_relations(
+        self, columns: frozenset[str] | None, names: Collection[str], tables: Collection[str] = ()
+    ) -> None:
+        """What relations want of the next batch's events, the queries that they answer, and the tables that they look
+        these events up in."""
+        self.wanted, self.relations, self.tables_of_relations = columns, tuple(names), tuple(tables)
 
     # Batches
 
@@ -153,7 +156,6 @@ class StreamRun(StreamState):
             return
         self.admission.start_side_jobs()
         self.admission.take_side_jobs(wait=True)
-        self.ordered.look_up(self.lookups.at(self.ordered.groupings, self.committed.batch))
         mark = Mark(self.committed.batch, end=True)
         self._answering.answer(mark, None)
         self._commits.commit(mark)
@@ -173,8 +175,6 @@ class StreamRun(StreamState):
         mark = self.committed.next_beat
         self.admission.start_side_jobs()
         self.admission.take_side_jobs()
-        if mark.batch >= 0:
-            self.ordered.look_up(self.lookups.at(self.ordered.groupings, mark.batch))
         self._answering.answer(mark, self.watermark)
         self.is_behind = False
         self._commits.commit(mark)

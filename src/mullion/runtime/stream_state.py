@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.catalog.summaries import StreamStructure
+from mullion.kernels.table_versions import oldest_batch
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.observed import NOTHING_SEEN, Observed
@@ -39,6 +40,9 @@ from mullion.storage.journal import Journal, Standings
 class StreamState(RunState):
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
+
+    tables_of_relations: tuple[str, ...] = ()
+    """The tables that relations look its events up in, as these are read."""
 
     clusters: int = 0
     """How many sharing sets were made after the first."""
@@ -72,12 +76,15 @@ class StreamState(RunState):
         memory: Callable[[], Memory] | None = None,
         summary_share: Callable[[], int | None] = lambda: None,
         published: Published | None = None,
+        relations_read: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`static`: all events are one batch, which the end follows. `relations_stand` tells how far those over the
-        stream are, `summary_share` the bytes for a summary without MEMORY."""
+        stream are, `relations_read` the oldest batch with events that these have yet to look up, `summary_share` the
+        bytes for a summary without MEMORY."""
         super().__init__(stream.name, sink, options, journal=journal, tables=tables, published=published)
         self.stream, self.source, self.static, self.memory = stream, source, static, memory
-        self.relations_stand, self.lookups = relations_stand, LookupTables(tables.at)
+        self.relations_stand, self.relations_read = relations_stand, relations_read
+        self.lookups = LookupTables(tables)
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self.rows_of_static: list[int | None] | None = None
@@ -120,6 +127,14 @@ class StreamState(RunState):
         """Whether the events themselves are needed: for questions, relations, their order or the ends of keys."""
         is_kept = self.stream.keep is not None or self.stream.keep_rows is not None
         return is_kept or self.wanted is not None or bool(self.ordered) or self.punctuations is not None
+
+    @property
+    def oldest_read(self) -> int | None:
+        handed = None
+        if self.intake is not None and self.tables_of_relations and self.intake.batches:
+            handed = self.intake.batches[0].mark.batch
+        known = (oldest_batch(self.ordered.order.waiting), handed, self.relations_read())
+        return min((batch for batch in known if batch is not None), default=None)
 
     @cached_property
     def punctuations(self) -> Punctuations | None:

@@ -64,6 +64,7 @@ class Runs:
                 memory=lambda: self._backend.memory,
                 summary_share=self.summary_share,
                 published=self.published,
+                relations_read=lambda: self.relations.oldest_read(name),
             )
             run.restore()
         return self.streams[name]

@@ -34,6 +34,7 @@ class Tables:
         """The tables as a run sees them. Spark is asked when they are read."""
         return RunTables(
             at=lambda name, batch: self.store_of(reader).current(name, batch),
+            at_reading=lambda name, batch: self.store_of(reader).at_reading(name, batch),
             files=lambda batch: self.store_of(reader).files_after(batch),
             forget=lambda batch: self.store_of(reader).forget(batch),
             has_changed=lambda name: any(name in store.changed for store in self._stores.values()),

@@ -8,9 +8,10 @@ With a directory, every version is written down before the first batch that sees
 
     tables/close/000000000007       what batches from 7 on see of the table close
 
-A batch that is played again after a crash sees what it saw: the newest version of its number or before. This is no
-`EventLog`: a version is needed until a newer one takes its place, however old its rows are. It is removed when no
-commit is left that a batch before the newer one could be played again after.
+A batch that is played again after a crash sees what it saw: the newest version of its number or before. Events that
+wait for their turn find what the batch saw that they were read with. This is no `EventLog`: a version is needed until a
+newer one takes its place, however old its rows are. It is removed when no commit is left that a batch before the newer
+one could be played again after, and no event waits that was read with it. Without a directory versions are in memory.
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ class TableStore:
         self._unseen: dict[str, Unseen] = {}
         self.frames: dict[str, DataFrame] = {}
         self._current: dict[str, _ReadVersion] = {}
+        self._read_at: dict[str, int] = {}
+        """The batch for which each table was looked at last: all of it sees the same."""
         self._versions: dict[str, dict[int, str]] = {}
+        self._loaded: dict[tuple[str, int], pa.Table] = {}
+        """The rows of versions that are in memory."""
         self._replayed: dict[str, int] = {}
         self.changed: set[str] = set()
         """Tables whose rows have changed at least once."""
@@ -84,16 +89,28 @@ class TableStore:
         if before and batch <= self._replayed[name]:
             return self._load(name, before[-1])
         known = self._current.get(name)
+        if known is not None and self._read_at.get(name) == batch:
+            return known.rows
         if known is None and before:
             known = self._current[name] = _ReadVersion(self._load(name, before[-1]), fresh=False)
         read = self._read(name, known)
+        self._read_at[name] = batch
         if read is not known:
             if known is not None and not _same(read.rows, known.rows):
                 self.changed.add(name)
             if known is None or not _same(read.rows, known.rows):
                 self._write(name, batch, read.rows)
+            else:
+                read.rows = known.rows
             self._current[name] = read
         return read.rows
+
+    def at_reading(self, name: str, batch: int) -> pa.Table:
+        """The rows that a batch saw, for events that it brought. A table that no batch had looked at by then is as the
+        first one found it."""
+        versions = self._known_versions(name)
+        before = [version for version in versions if version <= batch] or list(versions)[:1]
+        return self._load(name, before[-1]) if before else self.current(name, max(batch, 0))
 
     def seen(self, name: str) -> pa.Table:
         """The rows that the newest batch saw, for a question. A table that no batch has looked at is read; that it was
@@ -143,19 +160,22 @@ class TableStore:
 
     def files_after(self, batch: int) -> list[str]:
         """The files that the commit of a batch has to name: what batches after it may see."""
+        if self._files is None:
+            return []
         return [file for name in self.tables for file in _seen_after(batch, self._known_versions(name)).values()]
 
     def forget(self, batch: int) -> None:
         """Remove what only batches up to this one saw. That there was more is noted, for whoever would begin again."""
-        if self._files is None:
-            return
         for name in self.tables:
             versions = self._known_versions(name)
             needed = _seen_after(batch, versions)
             if len(needed) < len(versions):
-                self._files.write(_folder(name), REMOVED, b"")
+                if self._files is not None:
+                    self._files.write(_folder(name), REMOVED, b"")
                 for version in versions.keys() - needed.keys():
-                    self._files.path(versions[version]).unlink(missing_ok=True)
+                    self._loaded.pop((name, version), None)
+                    if self._files is not None:
+                        self._files.path(versions[version]).unlink(missing_ok=True)
                 self._versions[name] = needed
 
     def _known_versions(self, name: str) -> dict[int, str]:
@@ -170,11 +190,18 @@ class TableStore:
         return self._versions[name]
 
     def _write(self, name: str, batch: int, rows: pa.Table) -> None:
-        if self._files is not None:
-            written = self._files.write(_folder(name), f"{batch:012d}", serialised(rows))
-            self._versions[name] = dict(sorted({**self._versions[name], batch: written}.items()))
+        label = f"{batch:012d}"
+        written = label if self._files is None else self._files.write(_folder(name), label, serialised(rows))
+        self._versions[name] = dict(sorted({**self._versions[name], batch: written}.items()))
+        self._loaded[name, batch] = rows
 
     def _load(self, name: str, version: int) -> pa.Table:
+        """A version is the same table each time, so that others know it again."""
+        if (name, version) not in self._loaded:
+            self._loaded[name, version] = self._load_anew(name, version)
+        return self._loaded[name, version]
+
+    def _load_anew(self, name: str, version: int) -> pa.Table:
         assert self._files is not None
         path = self._files.path(self._versions[name][version])
         rows = pa.ipc.open_stream(read_checked(path)).read_all()

@@ -7,6 +7,7 @@ from typing import Self
 
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import FIFO, Estimates, Flow, OperatorCost, window_flow
+from mullion.algebra.lookups import READ
 from mullion.algebra.nodes.base import Columns, Node
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.splitting import Keys, ShardKeys
@@ -15,6 +16,7 @@ from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import Expr, Window
 from mullion.language.render import render_punctuation, render_window
+from mullion.language.types import BIGINT, Type
 from mullion.options import Expiry
 
 
@@ -35,6 +37,11 @@ class Scan(Node):
     @property
     def columns(self) -> Columns:
         return self.stream_columns
+
+    @property
+    def event_types(self) -> dict[str, Type]:
+        """What may be read of an event: also the batch that it came with."""
+        return {**self.types, READ: BIGINT}
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from mullion.algebra.column_names import conjunction, conjuncts, names_in
 from mullion.algebra.costs import Estimates, OperatorCost
-from mullion.algebra.lookups import Lookup
-from mullion.algebra.nodes.base import Columns, Node, OperatorReason, RowByRow
+from mullion.algebra.lookups import READ, Lookup
+from mullion.algebra.nodes.base import Columns, Node, OperatorReason, RowByRow, nodes
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
@@ -37,7 +37,13 @@ class TableLookup(RowByRow):
         return (*self.input.columns, *self.lookup.types().items())
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
-        return [set(needed) & set(self.input.types) | names_in(*(event for event, _ in self.lookup.keys))]
+        own = set(needed) & {*self.input.types, READ} | names_in(*(event for event, _ in self.lookup.keys))
+        return [own if self.retroactive else own | {READ}]
+
+    @property
+    def stream(self) -> str:
+        """Whose events are looked up."""
+        return next(node.stream for node in nodes(self.input) if isinstance(node, Scan))
 
     def traced(self, expr: Expr) -> tuple[Scan, Expr] | None:
         return self.input.traced(expr) if names_in(expr) <= self.input.types.keys() else None

@@ -39,6 +39,12 @@ def scans(root: Node) -> list[Scan]:
     return [node for node in nodes(root) if isinstance(node, Scan)]
 
 
+def tables_read(root: Node, stream: str) -> list[str]:
+    """The tables that events of a stream are looked up in as they are read, each once."""
+    lookups = [node for node in nodes(root) if isinstance(node, TableLookup) and not node.retroactive]
+    return list(dict.fromkeys(node.lookup.table for node in lookups if node.stream == stream))
+
+
 def tables_of(root: Node) -> list[str]:
     """The tables that rows of the relation are looked up in, each once."""
     return list(dict.fromkeys(node.lookup.table for node in nodes(root) if isinstance(node, TableLookup)))

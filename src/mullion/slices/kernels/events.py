@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from mullion.aggregates.base import Partial, Places
 from mullion.aggregates.first_last import End
-from mullion.algebra.lookups import Lookup
+from mullion.algebra.lookups import READ, Lookup
 from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.coding.canonical import canonical_floats, in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import Columns
 from mullion.kernels.extents import never_fails
-from mullion.kernels.lookup import Attached, Prepared, probe
+from mullion.kernels.lookup import Attached, Key, Prepared, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
@@ -93,7 +93,8 @@ class Events:
         for at, lookup in enumerate(lookups):
             if lookup.matched in events.columns:
                 continue
-            keys = [events.columns.array(key) for key, _ in lookup.keys]
+            keys: list[Key] = [events.columns.array(key) for key, _ in lookup.keys]
+            keys += [events.batch.column(READ)] if prepared[lookup].versioned else []
             repeated, row = probe(prepared[lookup], keys, events.length)
             if repeated is not None:
                 events = events._repeated(repeated, lookups[:at])
