@@ -100,7 +100,7 @@ class MemoryBatch:
             table = table.set_column(at, name, table.column(name).dictionary_encode())
         return table
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
         self.passes["partials"] += 1
         job = self._job(together, tables)
         return collected([partials_of(part, job, bounds) for part in self._parts()], together)
@@ -128,6 +128,9 @@ class MemoryBatch:
         job = self._job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), tables)
         sample = _numbered(self.events.slice(0, most))
         return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
+
+    def read_ahead(self, groupings: Sequence[Grouping]) -> None:
+        """It is there."""
 
     def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
         self.passes["statistics"] += 1

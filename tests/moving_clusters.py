@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mullion.planner import few
 from mullion.planner.clusters import Division
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import clusters, planning
@@ -44,6 +45,6 @@ def moving_clusters(seed: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "Clustering", AnyClusters)
         patch.setattr(clusters, "LEAST_GAIN", 0.0)
-        patch.setattr(planning, "FEW", -1)
+        patch.setattr(few, "FEW", -1)
         patch.setattr(planning, "OTHER", 1e-9)
         yield

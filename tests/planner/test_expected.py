@@ -54,7 +54,7 @@ def batch() -> MemoryBatch:
 def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, *QUERIES)
     expected = expectations(made, batch.statistics(made.groupings))
-    taken = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
+    taken = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     assert expected.keys() == {"k", "()"}
     for grouping, (table,) in zip(made.groupings, taken, strict=True):
         counted = tally(table, grouping)
@@ -67,7 +67,7 @@ def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str)
 def test_groups_that_no_query_selects_are_not_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WHERE k < '2' GROUP BY k")
     (expected,) = expectations(made, batch.statistics(made.groupings)).values()
-    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
+    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     counted = tally(table, made.groupings[0])
     assert expected.groups == counted.groups == 12
     assert expected.partials == pytest.approx(counted.partials, rel=0.25)
@@ -80,7 +80,7 @@ def test_events_between_windows_that_hop_leave_no_partials(batch: MemoryBatch, m
     made = plan(method, text)
     statistics = batch.statistics(made.groupings)
     (expected,) = expectations(replace(made, way="kernel"), statistics).values()
-    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE, None)[0].taken
+    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     counted = tally(table, made.groupings[0])
     assert expected.partials == pytest.approx(counted.partials, rel=0.25)
     assert expected.groups == pytest.approx(counted.groups, rel=0.25)

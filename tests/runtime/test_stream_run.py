@@ -11,6 +11,7 @@ from batch_course import BY_KEY, LAST_TWO, STREAM, TOTAL, Course, event, query
 from memory_batch import MemorySource
 from mullion.errors import CheckpointError
 from mullion.options import Options
+from mullion.planner import few
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import planning
 
@@ -127,7 +128,7 @@ class TestRestart:
 @pytest.mark.parametrize("looked_at", [False, True])
 def test_a_plan_that_expected_far_fewer_groups_says_so(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if looked_at:
-        monkeypatch.setattr(planning, "FEW", 0)
+        monkeypatch.setattr(few, "FEW", 0)
     course = Course([query(BY_KEY), query(TOTAL, "t")])
     for at in (1, 12, 23):
         course.take(*(event(at, k=str(i % 3)) for i in range(1500)))
@@ -141,7 +142,7 @@ def test_a_plan_that_expected_far_fewer_groups_says_so(looked_at: bool, monkeypa
 @pytest.mark.parametrize("looked_at", [False, True])
 def test_a_larger_batch_of_more_groups_is_as_expected(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if looked_at:
-        monkeypatch.setattr(planning, "FEW", 0)
+        monkeypatch.setattr(few, "FEW", 0)
         monkeypatch.setattr(planning, "OTHER", 100)
     course = Course([query(BY_KEY)])
     course.take(*(event(1, k=str(i)) for i in range(1500)))

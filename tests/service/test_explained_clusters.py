@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mullion.engine import Engine
 from mullion.language.dialect import SECOND
 from mullion.options import DEFAULTS
+from mullion.planner import few
 from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics
 from mullion.service.explaining import Explainer
 from without_spark import local_engine
@@ -86,3 +88,17 @@ def test_few_rows_that_are_read_for_others_are_told_as_such() -> None:
     with local_engine(TRADES.replace("[ROWS 3]", "[RANGE 5 us SLIDE 5 us]")) as engine:
         engine.deliver("s", batch, 0)
         assert "from rows" not in str(engine.explain()) and " way\n" in str(engine.explain())
+
+
+def test_the_plan_of_a_batch_says_whether_the_driver_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few events are taken by the driver, many by tasks; Spark's own partials are always made in tasks."""
+    monkeypatch.setattr(few, "FEW", 10)
+    script = "".join(TRADES.splitlines(keepends=True)[:-1])
+    for way, driver in (("kernel", [True, False, True]), ("native", [False, False, False])):
+        with local_engine(script, way=way) as engine:
+            told = []
+            for batch, size in enumerate((10, 11, 3)):
+                engine.deliver("s", [{"ts": 20 * batch + at, "k": 1, "v": at} for at in range(size)], batch)
+                assert ("events are few: no tasks, the driver" in str(engine.explain())) == driver[batch]
+                told.append(engine.stats["explanation"]["plans"][0]["on_driver"])
+            assert told == driver

@@ -143,8 +143,7 @@ def test_the_first_events_are_read_while_the_batch_is_planned(
     begun, later = Mock(wraps=read_ahead), Mock(wraps=read_ahead)
     monkeypatch.setattr("mullion.spark.batch.read_ahead", begun)
     monkeypatch.setattr("mullion.spark.pipeline.read_ahead", later)
-    for user in ("spark.batch", "spark.pipeline", "runtime.planning"):
-        monkeypatch.setattr(f"mullion.{user}.FEW", 0)
+    monkeypatch.setattr("mullion.planner.few.FEW", 0)
     monkeypatch.setitem(globals(), "QUERIES", QUERIES[:1])
     assert answers(spark, tmp_path, "") == expected
     assert (begun.call_count, later.call_count) == (1, 0)

@@ -95,6 +95,7 @@ class ExplainedSlices(Explained):
             "cluster": plan.cluster or None,
             "way": plan.way,
             "from_rows": plan.from_rows,
+            "on_driver": plan.on_driver,
             "methods": list(plan.methods),
             "slicing": plan.slicing,
             "grid_step": duration_text(plan.grid.step) if timed else None,

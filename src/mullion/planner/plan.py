@@ -302,6 +302,8 @@ class Plan:
     """For each grouping, how the kernel goes on from predicates."""
     from_rows: bool = False
     """The driver runs the kernel over rows that it reads for others, whatever the way of larger batches is."""
+    on_driver: bool = False
+    """The batch has so few events that the driver makes the partials by itself, and no tasks are started for it."""
     reasons: tuple[Reason, ...] = field(default=())
     cluster: str = ""
     """The name of the cluster that its queries are, where there are several."""
@@ -330,6 +332,10 @@ class Pass:
     @property
     def way(self) -> str:
         return self.plans[0].way
+
+    @property
+    def on_driver(self) -> bool:
+        return self.plans[0].on_driver
 
     @property
     def slicing(self) -> Slicing:

@@ -17,6 +17,7 @@ from mullion.options import DEFAULTS, Options
 from mullion.planner.comparisons import compared_in
 from mullion.planner.cost import Choice, choose
 from mullion.planner.cuts import amount_text
+from mullion.planner.few import are_few
 from mullion.planner.kernel_cost import aggregation
 from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.physical import why_slices
@@ -187,11 +188,11 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 
 def _chosen(plan: Plan, choice: Choice) -> Plan:
     """With the reason in the place of the one before, if there was a choice before."""
-    plan = replace(plan, way=choice.way, methods=choice.methods, from_rows=False)
+    plan = replace(plan, way=choice.way, methods=choice.methods, from_rows=False, on_driver=False)
     reason = Reason(choose_way.__name__, choice.text)
     if not any(before.rule == reason.rule for before in plan.reasons):
         return replace(plan, reasons=(*plan.reasons, reason))
-    return replace(plan, reasons=tuple(reason if r.rule == reason.rule else r for r in plan.reasons))
+    return replace(plan, reasons=_by_way(plan, choice.text))
 
 
 def _keep_order(plan: Plan, seen: Observed) -> Plan:
@@ -248,8 +249,22 @@ def taken_from_rows(plan: Plan) -> Plan:
         text = "rows, by the driver: it looks at all of them for the ends of keys"
     else:
         text = f"rows that are read for others, by the driver: they are few; those of many are made the {plan.way} way"
-    reasons = tuple(Reason(r.rule, text) if r.rule == choose_way.__name__ else r for r in plan.reasons)
-    return replace(plan, from_rows=True, reasons=reasons)
+    return replace(plan, from_rows=True, on_driver=True, reasons=_by_way(plan, text))
+
+
+def for_batch(plan: Plan, events: int | None) -> Plan:
+    """The plan for a batch of about so many events. Few are taken by the driver, unless Spark makes the partials."""
+    if plan.way == "native" or not are_few(events):
+        return plan
+    (way,) = (reason.text for reason in plan.reasons if reason.rule == choose_way.__name__)
+    return replace(
+        plan, on_driver=True, reasons=_by_way(plan, f"{way}; {events:,} events are few: no tasks, the driver")
+    )
+
+
+def _by_way(plan: Plan, text: str) -> tuple[Reason, ...]:
+    """The reasons, with another one for the way to partials."""
+    return tuple(Reason(r.rule, text) if r.rule == choose_way.__name__ else r for r in plan.reasons)
 
 
 def of_cluster(plan: Plan, name: str, why: str) -> Plan:

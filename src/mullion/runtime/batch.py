@@ -30,9 +30,6 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
-FEW = 100_000
-"""Events that the driver takes by itself: a job costs more than the work."""
-
 Tables = tuple[Prepared, ...]
 """The tables that events are looked up in, as a batch finds them."""
 
@@ -80,8 +77,8 @@ class Batch(Protocol):
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
         """The columns of the input and the time as `#t`, in the order of arrival. `texts` may come as dictionaries."""
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
-        """The partials of each plan of the pass, where about so many events are expected."""
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
+        """The partials of each plan of the pass, made where the plans say."""
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         """The partials of the events of a stretch of time."""
@@ -93,6 +90,9 @@ class Batch(Protocol):
 
     def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
         """How many groups the first `most` events have."""
+
+    def read_ahead(self, groupings: Sequence[Grouping]) -> None:
+        """Begin to read what the partials of these groupings will need, if that can be done beside other work."""
 
     def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
         """What can be known of the batch before it is read, for all queries of the groupings: from its files without

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.questions_first import give_way
 from mullion.runtime.batch import Batch, Collected
@@ -34,8 +33,7 @@ class PartialsStage:
         collected: Iterator[Collected] = iter(())
         if together.plans:
             tables = self._state.lookups.at(together.groupings, batch.number)
-            seen = next((own.seen for own, _ in plans if own.seen is not NOTHING_SEEN), None)
-            made = batch.partials(together, tables, aside.bounds, None if seen is None else seen.events)
+            made = batch.partials(together, tables, aside.bounds)
             aside.note(late=any(own.late for own in made), ahead=any(own.ahead for own in made))
             collected = iter(made)
         few = [next(collected) if rest.groupings else Collected([], [], ahead=False) for rest in small]

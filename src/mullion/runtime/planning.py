@@ -18,13 +18,14 @@ from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
 from mullion.planner.expected import expectations, observed_before
+from mullion.planner.few import are_few
 from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan, reconsider, taken_from_rows
+from mullion.planner.rules import for_batch, make_plan, reconsider, taken_from_rows
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import FEW, Batch
+from mullion.runtime.batch import Batch
 from mullion.runtime.clusters import Clusters
 from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.sharing_set import SharingSet
@@ -133,21 +134,27 @@ class Planning:
                 own.expected = {} if state.statistics is None else expectations(plan, state.statistics)
             if state.punctuations is None:  # whose events are all looked at here
                 self._sharding.move_the_large(own, plan, batch)
-        if self._takes_rows([own for own, _ in sets], batch):
-            plans = [taken_from_rows(plan) for plan in plans]
-            for (own, _), plan in zip(sets, plans, strict=True):
-                own.plan = plan
+        events = self._expected_events(batch)
+        takes_rows = self._takes_rows([own for own, _ in sets], events)
+        plans = [taken_from_rows(plan) if takes_rows else for_batch(plan, events) for plan in plans]
+        for (own, _), plan in zip(sets, plans, strict=True):
+            own.plan = plan
         return [(own, plan) for (own, _), plan in zip(sets, plans, strict=True)]
 
-    def _takes_rows(self, sets: Sequence[SharingSet], batch: Batch) -> bool:
+    def _expected_events(self, batch: Batch) -> int | None:
+        """How many events a batch has, or the last one had; None where nothing is known."""
+        if batch.size is not None:
+            return batch.size
+        seen = (own.seen for own in self._state.sets.values())
+        return next((observed.events for observed in seen if observed is not NOTHING_SEEN), None)
+
+    def _takes_rows(self, sets: Sequence[SharingSet], events: int | None) -> bool:
         """Whether the driver makes the partials, of rows that it has for others: faster than a job would while they are
         few, and always where all events are looked at for the ends of keys."""
         state = self._state
         if not state.needs_rows or state.punctuations is not None:
             return state.needs_rows
-        expected = [None if own.seen is NOTHING_SEEN else own.seen.events for own in sets]
-        sizes = expected if batch.size is None else [batch.size] * len(sets)
-        return not any(own.shards for own in sets) and all(size is not None and size <= FEW for size in sizes)
+        return are_few(events) and not any(own.shards for own in sets)
 
     def _look_at(self, batch: Batch) -> Statistics | None:
         """Learn what the batch holds, where it may be something else than what the clusters stand on."""
@@ -160,7 +167,7 @@ class Planning:
             self._count_fragments(batch)
             return None
         groupings = self._groupings_of_all(queries)
-        state.statistics = known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
+        state.statistics = known = self._statistics(batch, groupings)
         self._looked_at = known.events or known.sampled
         has_moved = self._clusters.divide(known, queries)
         if has_moved:
@@ -185,8 +192,13 @@ class Planning:
         for own in state.sets.values():
             groupings = () if own.plan is None or own.seen is not NOTHING_SEEN else own.plan.groupings
             if any(len(grouping.bits) >= MANY_PREDICATES for grouping in groupings):
-                known = batch.statistics(groupings, state.lookups.at(groupings, batch.number))
-                own.seen = observed_before(known, groupings)
+                own.seen = observed_before(self._statistics(batch, groupings), groupings)
+
+    def _statistics(self, batch: Batch, groupings: Sequence[Grouping]) -> Statistics:
+        """What can be known of the batch. What is planned by it takes one core, and meanwhile a large batch is read."""
+        if not are_few(self._expected_events(batch)):
+            batch.read_ahead(groupings)
+        return batch.statistics(groupings, self._state.lookups.at(groupings, batch.number))
 
     def _was_misjudged(self) -> bool:
         """Whether the last batch was not as expected. After a look that moved nobody the next one waits for twice as
@@ -197,10 +209,8 @@ class Planning:
 
     def _may_be_other(self, batch: Batch) -> bool:
         """Whether what is known may not hold of the batch. Of few events it does not matter."""
-        size, before = batch.size, self._looked_at
-        if size is None and self._state.observed is not NOTHING_SEEN:
-            size = self._state.observed.events
-        if size is not None and size <= FEW:
+        size, before = self._expected_events(batch), self._looked_at
+        if are_few(size):
             return False
         return before is None or (size is not None and not before / OTHER <= size <= before * OTHER)
 

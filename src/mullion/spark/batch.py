@@ -22,7 +22,7 @@ from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import FEW, Batch, ByGrouping, Collected, Tables
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -144,10 +144,10 @@ class SparkBatch:
                 "by OPTIONS (maxFilesPerTrigger '1')",
             )
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch, expected: int | None) -> list[Collected]:
+    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
         events = replace(self._for_plan(together, tables), begun=self._begun)
         self._begun = None
-        return collect_partials(events, together, bounds, expected)
+        return collect_partials(events, together, bounds)
 
     def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
         return partials_within(self._for_plan(plan, tables).of(stretch), plan)
@@ -161,14 +161,15 @@ class SparkBatch:
     def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
         return sampled_groups(self._for(plan.groupings, tables), plan, grouping, most)
 
-    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
-        events, pieces = replace(self._events, tables=tables), self._pieces_for(groupings)
+    def read_ahead(self, groupings: Sequence[Grouping]) -> None:
+        events, pieces = self._events, self._pieces_for(groupings)
         if pieces is not None and self._begun is None and events.executors().are_here:
-            # What is planned next takes one core, and then a large batch is most probably read like this.
             what = FilePortions.of(events.stream, groupings, pieces, events.portion, events.thinned)
-            if sum(piece.rows for piece in pieces) > FEW:
-                self._begun = what, read_ahead(what.read(pieces))
-        return of_batch(events, pieces, groupings, tables, self._look)
+            self._begun = what, read_ahead(what.read(pieces))
+
+    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+        events = replace(self._events, tables=tables)
+        return of_batch(events, self._pieces_for(groupings), groupings, tables, self._look)
 
     def times(self, stretch: Stretch) -> Tally:
         row = self._events.of(stretch).select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()

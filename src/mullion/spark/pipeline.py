@@ -22,7 +22,7 @@ from mullion.expressions.evaluate import is_kernel_only
 from mullion.kernels.columns import Columns
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.slices import distinct
-from mullion.runtime.batch import FEW, ByGrouping, Collected, Portion, collected, job_of, partials_of
+from mullion.runtime.batch import ByGrouping, Collected, Portion, collected, job_of, partials_of
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import columns_of
 from mullion.slices.kernels.layout import partial_schema
@@ -34,10 +34,10 @@ from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
 
-def collect_partials(events: SparkEvents, together: Pass, bounds: Stretch, expected: int | None) -> list[Collected]:
-    """The partials of each plan of the pass, on the driver. About so many events are expected."""
+def collect_partials(events: SparkEvents, together: Pass, bounds: Stretch) -> list[Collected]:
+    """The partials of each plan of the pass, on the driver."""
     if together.way != "native":
-        return collected(_from_kernel(events, together, bounds, expected), together)
+        return collected(_from_kernel(events, together, bounds), together)
     return [Collected(*own) for own in _native(events, together, bounds)]
 
 
@@ -62,7 +62,7 @@ def partials_within(events: SparkEvents, plan: Plan) -> ByGrouping:
     alone = Pass((plan,))
     if plan.way == "native":
         return native_partials(events, alone)
-    return collected(_from_kernel(events, alone, EVERYWHERE, None), alone)[0].taken
+    return collected(_from_kernel(events, alone, EVERYWHERE), alone)[0].taken
 
 
 def _extremes(table: pa.Table) -> tuple[int | None, int | None]:
@@ -90,13 +90,13 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return decoded_schema(pa.schema([(f.name, pa.binary() if f.name == "signature" else f.type) for f in schema]))
 
 
-def _from_kernel(events: SparkEvents, together: Pass, bounds: Stretch, expected: int | None) -> list[Portion]:
+def _from_kernel(events: SparkEvents, together: Pass, bounds: Stretch) -> list[Portion]:
     """One pass of the kernel for all groupings."""
     if together.way == "direct" and events.pieces is not None:
         return _from_files(events, together, events.pieces, bounds)
     frame, inputs = send(events, together.groupings)
     job = _job(together, inputs, events)
-    if expected is not None and expected <= FEW:
+    if together.on_driver:
         return [partials_of(frame.toArrow(), job, bounds)]
     return _returned(frame.mapInArrow(partial(_run, job, bounds, events.portion), RETURNED))
 
@@ -150,13 +150,13 @@ def _returned(frame: DataFrame) -> list[Portion]:
 
 
 def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup], bounds: Stretch) -> list[Portion]:
-    """From the files themselves: on the driver where it has the machine to itself, so that no partial goes through the
-    JVM, and in tasks on a cluster."""
+    """From the files themselves: by the driver where the plan says so, or it has the machine to itself and works in
+    threads, so that no partial goes through the JVM; else in tasks."""
     stream = events.stream
     what = FilePortions.of(stream, together.groupings, pieces, events.portion, events.thinned)
     job = _job(together, Input({name: stream.types[name] for name in what.columns}), events)
     load = _Load(job, what, events.within, bounds)
-    if sum(piece.rows for piece in pieces) <= FEW:
+    if together.on_driver:
         return list(load.portions(pieces))
     executors = events.executors()
     if executors.are_here:
