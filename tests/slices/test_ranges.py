@@ -74,3 +74,12 @@ def test_the_first_rows_of_each_answer(limit: int | None) -> None:
     for low, high in zip(bounds.tolist(), bounds[1:].tolist(), strict=False):
         expected += sorted(range(low, high), key=lambda row: (ranks[0][row], ranks[1][row]))[:limit]
     assert order_within(ranks, bounds, limit).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_times_that_ascend_are_sought_one_after_the_other(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    times, wanted = (np.sort(dice.integers(-30, 300, dice.integers(0, 80))) for _ in range(2))
+    at = np.empty(len(wanted), np.int64)
+    ranges.seek_each(times, wanted, at)
+    assert at.tolist() == np.searchsorted(times, wanted).tolist()

@@ -17,8 +17,8 @@ Mask = npt.NDArray[np.bool_]
 """Which of some rows."""
 Index = npt.NDArray[np.intp]
 """Places of rows in an array, in any order."""
-Place = np.uint64
-"""One place, in compiled loops. A signed number might count from the end, which they would ask at every access."""
+Unsigned = np.uint64
+"""A place in an array, in compiled loops: of a signed one they ask at every access whether it counts from the end."""
 Times = npt.NDArray[np.int64]
 """Instants in microseconds of event time, or the sentinels of `mullion.instants`."""
 Codes = npt.NDArray[np.int64]

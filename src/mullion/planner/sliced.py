@@ -80,6 +80,14 @@ class AnswerTemplate:
                     least = max(least, number + (op == "gt")) if name in counts else least
         return min(least, MOST_EVENTS)
 
+    @cached_property
+    def deciding_order(self) -> tuple[Order, ...]:
+        """ORDER BY without the first keys in their order at its end: ties go by all keys anyway."""
+        keys = tuple(Order(Column(f"#k{i}")) for i in range(len(self.keys)))
+        lengths = range(min(len(keys), len(self.order_by)), 0, -1)
+        same = next((n for n in lengths if self.order_by[-n:] == keys[:n]), 0)
+        return self.order_by[: len(self.order_by) - same]
+
     @property
     def is_plain(self) -> bool:
         """Neither HAVING nor ORDER BY nor LIMIT."""

@@ -83,7 +83,7 @@ class AnswerTable:
         if template.is_plain:
             return
         ranks: list[npt.NDArray[np.int64]] = []
-        for order in template.order_by:
+        for order in template.deciding_order:
             ranks += self._ranks(order.expr, descending=order.descending, nulls_first=order.nulls_first)
         if self._keys:
             ranks.append(self._found.group_ranks())

@@ -72,7 +72,9 @@ def bounds_of(*columns: npt.NDArray[np.integer[Any]]) -> Index:
 def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
     """The rows of each answer by ranks, at most `limit` of them; answers stay where they are."""
     length = int(bounds[-1])
-    if limit is None and (not ranks or (len(ranks) == 1 and _are_in_order(ranks[0], bounds))):
+    if ranks and _are_in_order(ranks[-1], bounds):
+        ranks = ranks[:-1]  # rows of equal ranks stay as they stand
+    if limit is None and not ranks:
         return np.arange(length)
     if not ranks:
         ranks = [np.zeros(length, np.int64)]
@@ -80,7 +82,8 @@ def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
         sizes = np.minimum(np.diff(bounds), limit)
         chosen = np.empty(int(sizes.sum()), np.intp)
         if limit:
-            first_of_each(np.ascontiguousarray(np.stack(ranks)), bounds, limit, chosen)
+            together = np.stack(ranks) if len(ranks) > 1 else ranks[0][np.newaxis]
+            first_of_each(np.ascontiguousarray(together), bounds, limit, chosen)
         return chosen
     answer = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     order = np.lexsort((*reversed(ranks), answer))

@@ -276,8 +276,10 @@ def slot_sizes(entry: PartialSubWindows, slots: Sequence[str]) -> Index:
 
 def rows_of_a_slot(entry: PartialSubWindows) -> float:
     """How many rows a slot has, on the average."""
-    own = entry.slots if SLOT in entry.table.schema.names or not entry.knows("") else [*entry.slots, ""]
-    return float(slot_sizes(entry, own).sum()) / max(1, len(own))
+    if SLOT in entry.table.schema.names:  # each is of one slot
+        return len(entry.slices) / max(1, len(entry.slots))
+    own = [*entry.slots, ""] if entry.knows("") else entry.slots
+    return float(fragments_of(entry, own).sum()) / max(1, len(own))
 
 
 def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array, Place
+from mullion.expressions.arrays import Array, Unsigned
 
 PICKED = 12
 """Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""
@@ -32,25 +32,25 @@ def sum_of_present(
     for b in range(1, segments):
         here = b - 1
         for i in range(bounds[here], bounds[b]):
-            c = Place(code[Place(i)])
+            c = Unsigned(code[Unsigned(i)])
             before = last[c]
             if before != here:
                 number = numbers[c]
                 fine[here] += number
                 coarse[here >> shift] += number
                 if before >= 0:
-                    fine[Place(before)] -= number
-                    coarse[Place(before >> shift)] -= number
+                    fine[Unsigned(before)] -= number
+                    coarse[Unsigned(before >> shift)] -= number
                 last[c] = here
         for e in range(ends_from[b], ends_from[b + 1]):
             w = ends[e]
             total, at = 0, begin[w]
             border = min(((at >> shift) + 1) << shift, b)
             for s in range(at, border):
-                total += fine[Place(s)]
+                total += fine[Unsigned(s)]
             if border < b:
                 for s in range(border >> shift, (here >> shift) + 1):
-                    total += coarse[Place(s)]
+                    total += coarse[Unsigned(s)]
             out[w] = total
 
 
@@ -71,7 +71,7 @@ def part_by_bit(
     for i in range(len(code)):
         c, n = code[i], count[i]
         is_one = (c >> bit) & 1
-        at = Place(border + i - zero if is_one else zero)
+        at = Unsigned(border + i - zero if is_one else zero)
         next_code[at], next_count[at] = c, n
         zero += 1 - is_one
         weight += 0 if is_one else n
@@ -86,12 +86,12 @@ def descend(
     """One bit of the code at each rank, from the highest on; ranges and ranks become those of the next bit."""
     for w in range(len(rank)):
         a, b = low[w], high[w]
-        weight = weights[Place(b)] - weights[Place(a)]
+        weight = weights[Unsigned(b)] - weights[Unsigned(a)]
         if rank[w] < weight:
-            low[w], high[w] = zeros[Place(a)], zeros[Place(b)]
+            low[w], high[w] = zeros[Unsigned(a)], zeros[Unsigned(b)]
         else:
             rank[w] -= weight
-            low[w], high[w] = border + a - zeros[Place(a)], border + b - zeros[Place(b)]
+            low[w], high[w] = border + a - zeros[Unsigned(a)], border + b - zeros[Unsigned(b)]
             out[w] |= 1 << bit
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mullion.expressions.arrays import Array, Place
+from mullion.expressions.arrays import Array, Unsigned
 
 ADD, LEAST, MOST = 0, 1, 2
 """What `over_ranges` does with two states."""
@@ -43,13 +43,13 @@ def sort_by_line(line: Array, size: int, order: Array, starts: Array) -> None:
     """A stable counting sort: `order` are the rows line by line, `starts` has room for size + 1."""
     starts[:] = 0
     for i in range(len(line)):
-        starts[Place(line[i] + 1)] += 1
+        starts[Unsigned(line[i] + 1)] += 1
     for i in range(size):
         starts[i + 1] += starts[i]
     at = starts[:-1].copy()
     for i in range(len(line)):
-        own = Place(line[i])
-        order[Place(at[own])] = i
+        own = Unsigned(line[i])
+        order[Unsigned(at[own])] = i
         at[own] += 1
 
 
@@ -66,10 +66,10 @@ def rows_of_fragments(codes: Array, order: Array, first: Array, slot: Array, at:
     """The rows of each slot in their order, from the fragment of each row and the slots of each fragment, which are
     slot[first[f]] to slot[first[f + 1]]. `at` is where the rows of each slot begin, and is changed."""
     for i in range(len(order)):
-        fragment = codes[Place(order[i])]
+        fragment = codes[Unsigned(order[i])]
         for j in range(first[fragment], first[fragment + 1]):
-            own = Place(slot[Place(j)])
-            out[Place(at[own])] = order[i]
+            own = Unsigned(slot[Unsigned(j)])
+            out[Unsigned(at[own])] = order[i]
             at[own] += 1
 
 
@@ -86,20 +86,28 @@ def is_in_order(times: Array, starts: Array) -> bool:
 @njit(cache=True, nogil=True)
 def seek(times: Array, at: int, stop: int, time: int) -> int:
     """The first place from `at` on whose time is not before `time`, in steps that double: near places cost little."""
-    if at >= stop or times[Place(at)] >= time:
+    if at >= stop or times[Unsigned(at)] >= time:
         return at
     step = 1
-    while at + step < stop and times[Place(at + step)] < time:
+    while at + step < stop and times[Unsigned(at + step)] < time:
         at += step
         step <<= 1
     low, high = at + 1, min(at + step, stop)
     while low < high:
         middle = (low + high) >> 1
-        if times[Place(middle)] < time:
+        if times[Unsigned(middle)] < time:
             low = middle + 1
         else:
             high = middle
     return low
+
+
+@njit(cache=True, nogil=True)
+def seek_each(times: Array, wanted: Array, at: Array) -> None:
+    """The first place whose time is not before each of the wanted ones, which ascend."""
+    place = 0
+    for i in range(len(wanted)):
+        at[i] = place = seek(times, place, len(times), wanted[i])
 
 
 @njit(cache=True, nogil=True)
@@ -173,14 +181,14 @@ def prefixes(values: Array, order: Array, out: Array) -> None:
     total = 0
     out[0] = 0
     for i in range(len(order)):
-        total += values[Place(order[i])]
+        total += values[Unsigned(order[i])]
         out[i + 1] = total
 
 
 @njit(cache=True, nogil=True)
 def differences(sums: Array, low: Array, high: Array, out: Array) -> None:
     for i in range(len(low)):
-        out[i] = sums[Place(high[i])] - sums[Place(low[i])] if high[i] > low[i] else 0
+        out[i] = sums[Unsigned(high[i])] - sums[Unsigned(low[i])] if high[i] > low[i] else 0
 
 
 @njit(cache=True, nogil=True)
@@ -192,10 +200,10 @@ def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Ar
         left, right, level, value = low[i], high[i], 0, out[i]
         while left < right:
             if left & 1:
-                value = combined(value, nodes[Place(first[level] + left)], operation)
+                value = combined(value, nodes[Unsigned(first[level] + left)], operation)
                 taken += 1
             if right & 1:
-                value = combined(value, nodes[Place(first[level] + right - 1)], operation)
+                value = combined(value, nodes[Unsigned(first[level] + right - 1)], operation)
                 taken += 1
             left, right, level = (left + 1) >> 1, right >> 1, level + 1
         out[i] = value

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array, Place
+from mullion.expressions.arrays import Array, Unsigned
 
 
 @njit(cache=True, nogil=True)
@@ -27,8 +27,8 @@ def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
     count = 0
     for s in range(len(bounds) - 1):
         for i in range(bounds[s], bounds[s + 1]):
-            event[Place(count)] = i
-            count += selected[Place(i)]
+            event[Unsigned(count)] = i
+            count += selected[Unsigned(i)]
         upto[s] = count
     return count
 
@@ -46,15 +46,15 @@ def rows_of_events(
     for s in range(len(upto)):
         first, end = rows, upto[s]
         for j in range(begin, end):
-            group = Place(groups[j] if event is None else groups[Place(event[j])])
+            group = Unsigned(groups[j] if event is None else groups[Unsigned(event[j])])
             # Without branches: whether a group is new in its slice cannot be foreseen.
             known = row_of[group]
             is_new = known < first
             own = rows if is_new else known
-            group_of[Place(rows)] = group
+            group_of[Unsigned(rows)] = group
             row_of[group] = own
             row[j] = own
-            counted[Place(own)] = (not is_new) * counted[Place(own)] + 1
+            counted[Unsigned(own)] = (not is_new) * counted[Unsigned(own)] + 1
             rows += is_new
         begin = end
         upto[s] = rows
@@ -64,7 +64,7 @@ def rows_of_events(
 @njit(cache=True, nogil=True)
 def add_up(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
-        out[Place(row[j])] += values[j] if event is None else values[Place(event[j])]
+        out[Unsigned(row[j])] += values[j] if event is None else values[Unsigned(event[j])]
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +86,7 @@ def rounded(total: float, lost: float) -> float:
 def add_up_doubles(event: Array | None, row: Array, values: Array, out: Array) -> None:
     lost = np.zeros(len(out))
     for j in range(len(row)):
-        at, value = Place(row[j]), values[j] if event is None else values[Place(event[j])]
+        at, value = Unsigned(row[j]), values[j] if event is None else values[Unsigned(event[j])]
         out[at], lost[at] = with_next(out[at], lost[at], value)
     for i in range(len(out)):
         out[i] = rounded(out[i], lost[i])
@@ -95,15 +95,15 @@ def add_up_doubles(event: Array | None, row: Array, values: Array, out: Array) -
 @njit(cache=True, nogil=True)
 def keep_least(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
-        at = Place(row[j])
-        out[at] = min(out[at], values[j] if event is None else values[Place(event[j])])
+        at = Unsigned(row[j])
+        out[at] = min(out[at], values[j] if event is None else values[Unsigned(event[j])])
 
 
 @njit(cache=True, nogil=True)
 def keep_most(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
-        at = Place(row[j])
-        out[at] = max(out[at], values[j] if event is None else values[Place(event[j])])
+        at = Unsigned(row[j])
+        out[at] = max(out[at], values[j] if event is None else values[Unsigned(event[j])])
 
 
 @njit(cache=True, nogil=True)
@@ -157,14 +157,14 @@ def most_of_slices(bounds: Array, selected: Array | None, values: Array, out: Ar
 def gather(codes: Array, table: Array, low: int, out: Array) -> None:
     """What the table has for each code, whose first entry is that of `low`."""
     for i in range(len(codes)):
-        out[i] = table[Place(codes[i] - low)]
+        out[i] = table[Unsigned(codes[i] - low)]
 
 
 @njit(cache=True, nogil=True)
 def gather_more(codes: Array, table: Array, out: Array) -> None:
     """What the table has for each code is added."""
     for i in range(len(codes)):
-        out[i] += table[Place(codes[i])]
+        out[i] += table[Unsigned(codes[i])]
 
 
 @njit(cache=True, nogil=True)
@@ -178,7 +178,7 @@ def note_within(numbers: Array, low: int, high: int, codes: Array, out: Array) -
 @njit(cache=True, nogil=True)
 def note_present(codes: Array, present: Array) -> None:
     for i in range(len(codes)):
-        present[Place(codes[i])] = True
+        present[Unsigned(codes[i])] = True
 
 
 @njit(cache=True, nogil=True)
@@ -187,7 +187,7 @@ def number_pairs(a: Array, b: Array, width: int, number: Array, out: Array) -> i
     are. `number` has a place for each pair that may occur, 0 before the call."""
     count = 0
     for i in range(len(a)):
-        at = Place(np.int64(a[i]) * width + b[i])
+        at = Unsigned(np.int64(a[i]) * width + b[i])
         if number[at] == 0:
             count += 1
             number[at] = count
@@ -202,14 +202,14 @@ def go_on_numbering(
     """The same for pairs of what two tables have for codes, or for those of one: goes on from so many pairs that were
     numbered before. `first` gets the row of each new one, given that of the first code."""
     for i in range(len(a)):
-        at = np.int64(of_a[Place(a[i])])
+        at = np.int64(of_a[Unsigned(a[i])])
         if b is not None:
-            at += of_b[Place(b[i])]
-        known = number[Place(at)]
+            at += of_b[Unsigned(b[i])]
+        known = number[Unsigned(at)]
         if known == 0:
-            first[Place(count)] = row + i
+            first[Unsigned(count)] = row + i
             count += 1
-            number[Place(at)] = known = count
+            number[Unsigned(at)] = known = count
         out[i] = known - 1
     return count
 
@@ -218,4 +218,4 @@ def go_on_numbering(
 def first_of_each(codes: Array, first: Array) -> None:
     """An event of each code."""
     for i in range(len(codes) - 1, -1, -1):
-        first[Place(codes[i])] = i
+        first[Unsigned(codes[i])] = i

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Times
+from mullion.expressions.readonly import frozen
 from mullion.language.query import Period
 from mullion.planner.slices import Progressions, distinct, edges_between, most_edges, residues
+from mullion.slices.kernels.ranges import seek_each
 
 
 def slice_starts(
@@ -74,7 +76,8 @@ class Cut(NamedTuple):
             return Cut(starts[first], np.append(first, length))
         edges = distinct(own.edges(low, high)[1])
         edges = edges[max(int(np.searchsorted(edges, low, "right")) - 1, 0) :]
-        bounds = np.append(np.searchsorted(times, edges), length)
+        bounds, (all_times, wanted) = np.full(len(edges) + 1, length), frozen(times, edges)
+        seek_each(all_times, wanted, bounds)
         some = bounds[1:] > bounds[:-1]
         return Cut(edges[some], np.append(bounds[:-1][some], length))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array, Place
+from mullion.expressions.arrays import Array, Unsigned
 from mullion.slices.kernels.ranges import combined, seek
 
 WORD = 6
@@ -123,8 +123,8 @@ def lowest_bit(word: int) -> int:
 @njit(cache=True, nogil=True)
 def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
     for row in range(begin, end):
-        line = Place(lines[row])
-        held.present[line >> Place(WORD)] = 0
+        line = Unsigned(lines[row])
+        held.present[line >> Unsigned(WORD)] = 0
         for f in range(held.sums.shape[1]):
             held.sums[line, f] = 0
 
@@ -136,14 +136,14 @@ def _write(window: int, held: Held, first: int, last: int, least: int, out: Answ
     for word in range(first >> WORD, ((last - 1) >> WORD) + 1):
         bits = held.present[word]
         while bits != 0:
-            line = Place((word << WORD) + lowest_bit(bits))
+            line = Unsigned((word << WORD) + lowest_bit(bits))
             bits &= bits - 1
             if held.sums[line, 0] < least:
                 continue
-            out.windows[Place(at)] = window
-            out.lines[Place(at)] = line
+            out.windows[Unsigned(at)] = window
+            out.lines[Unsigned(at)] = line
             for f in range(held.sums.shape[1]):
-                out.sums[f, Place(at)] = held.sums[line, f]
+                out.sums[f, Unsigned(at)] = held.sums[line, f]
             at += 1
     return at
 
@@ -184,20 +184,20 @@ def sweep_up(
             continue
         if leave == enter:
             leave = enter = seek(times, enter, stop, start)
-        while enter < stop and times[Place(enter)] < end:
-            line, row = Place(lines[Place(enter)]), Place(enter)
+        while enter < stop and times[Unsigned(enter)] < end:
+            line, row = Unsigned(lines[Unsigned(enter)]), Unsigned(enter)
             number += held.sums[line, 0] == 0
-            held.present[line >> Place(WORD)] |= np.int64(1) << np.int64(line & Place(63))
+            held.present[line >> Unsigned(WORD)] |= np.int64(1) << np.int64(line & Unsigned(63))
             for f in range(numbers):
-                held.sums[line, f] += values[Place(added[f]), row]
+                held.sums[line, f] += values[Unsigned(added[f]), row]
             enter += 1
-        while leave < enter and times[Place(leave)] < start:
-            line, row = Place(lines[Place(leave)]), Place(leave)
+        while leave < enter and times[Unsigned(leave)] < start:
+            line, row = Unsigned(lines[Unsigned(leave)]), Unsigned(leave)
             for f in range(numbers):
-                held.sums[line, f] -= values[Place(added[f]), row]
+                held.sums[line, f] -= values[Unsigned(added[f]), row]
             is_empty = np.int64(held.sums[line, 0] == 0)
             number -= is_empty
-            held.present[line >> Place(WORD)] &= ~(is_empty << np.int64(line & Place(63)))
+            held.present[line >> Unsigned(WORD)] &= ~(is_empty << np.int64(line & Unsigned(63)))
             leave += 1
         if at + number > len(out.lines):
             break
@@ -241,28 +241,28 @@ def combinations(
             segment += 1
         if leave < enter and (segment > before or times[enter - 1] < start):
             for row in range(leave, enter):
-                line = Place(lines[row])
+                line = Unsigned(lines[row])
                 front[line] = back[line] = identity[0]
             leave = enter
         if leave == enter:
             leave = enter if segment == before else asked.rows[0, segment]
             leave = turn = enter = seek(times, leave, asked.rows[1, segment], start)
         stop, end = asked.rows[1, segment], asked.end[window]
-        while enter < stop and times[Place(enter)] < end:
-            line = Place(lines[Place(enter)])
-            back[line] = combined(back[line], values[Place(enter)], operation)
+        while enter < stop and times[Unsigned(enter)] < end:
+            line = Unsigned(lines[Unsigned(enter)])
+            back[line] = combined(back[line], values[Unsigned(enter)], operation)
             enter += 1
-        while leave < enter and times[Place(leave)] < start:
+        while leave < enter and times[Unsigned(leave)] < start:
             if leave == turn:
                 for row in range(enter - 1, leave - 1, -1):
-                    line = Place(lines[Place(row)])
-                    held.rest[Place(row)] = front[line]
-                    front[line] = combined(front[line], values[Place(row)], operation)
+                    line = Unsigned(lines[Unsigned(row)])
+                    held.rest[Unsigned(row)] = front[line]
+                    front[line] = combined(front[line], values[Unsigned(row)], operation)
                     back[line] = identity[0]
                 turn = enter
-            front[Place(lines[Place(leave)])] = held.rest[Place(leave)]
+            front[Unsigned(lines[Unsigned(leave)])] = held.rest[Unsigned(leave)]
             leave += 1
-        for i in range(Place(low), Place(high)):
-            line = Place(wanted.lines[i])
+        for i in range(Unsigned(low), Unsigned(high)):
+            line = Unsigned(wanted.lines[i])
             out[i] = combined(front[line], back[line], operation)
     held.place[0], held.place[1], held.place[2], held.place[3] = segment, leave, turn, enter
