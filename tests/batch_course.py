@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,9 @@ class Course:
         self.run.process(batch)
         return batch
 
-    def enter(self, text: str, name: str) -> str:
+    def enter(self, text: str, name: str, *, backfill: bool = False) -> str:
         """Let a query enter; how it comes by its past."""
-        relation = relations.bind(parse_query(text, name=name), {"s": STREAM})
+        relation = replace(relations.bind(parse_query(text, name=name), {"s": STREAM}), backfill=backfill)
         (plan,) = sliced_of([relation], {"s": STREAM})
         entrance, how = self.run.admission.enter(plan)
         self.queries = [*self.queries, *sliced_of([entered(relation, entrance)], {"s": STREAM})]

@@ -10,6 +10,7 @@ import pytest
 
 from batch_course import Course, event, query
 from mullion.options import Options
+from mullion.runtime.admission import Admission
 from mullion.runtime.monitor import Monitor
 from mullion.runtime.pace import Conditions, Pace
 from without_spark import local_engine
@@ -122,6 +123,44 @@ def test_a_query_that_enters_changes_the_step_and_nobody_is_late() -> None:
     assert all(end % 4 == 0 for end in old if end < 15 + 10), "the slices before are cut at these alone"
     assert new[0] >= 15 + 9 and all(b - a <= 6 for a, b in pairwise(new))
     assert dict(course.answers("new"))[new[-1]] == new[-1] - 9
+
+
+@pytest.mark.parametrize("beat", [None, 53, 55, 57, 60, 120, 180])
+@pytest.mark.parametrize("old", ["RANGE 100 us SLIDE AT MOST 10 us", "RANGE 4 us SLIDE AT MOST 10 us"])
+def test_with_its_past_a_query_answers_from_its_first_instant_on(beat: int | None, old: str) -> None:
+    """Also where event time has gone on past it without events: as with SLIDE."""
+    answers = []
+    for slide in ("SLIDE", "SLIDE AT MOST"):
+        course = Course([query(f"SELECT count(*) AS n FROM s [{old}]", "old")])
+        course.take(*(event(t) for t in (1, 20, 40, 50)))
+        if beat is not None:
+            course.run.advance(beat)
+        course.enter(f"SELECT count(*) AS n FROM s [RANGE 6 us {slide} 2 us]", "new", backfill=True)
+        course.run.bounded = True  # the past is waited for
+        course.take(event(max(beat or 0, 53) + 2))
+        course.take(event(220))
+        course.end()
+        answers.append(course.answers("new"))
+    assert answers[0] == answers[1] and (52, 1) in answers[1]
+
+
+def test_a_query_answers_the_instants_that_passed_while_its_past_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    course = Course([query("SELECT count(*) AS n FROM s [RANGE 100 us SLIDE AT MOST 10 us]", "old")], place=tmp_path)
+    course.take(*(event(t) for t in (1, 20, 40, 50)))
+    course.enter("SELECT count(*) AS n FROM s [RANGE 6 us SLIDE AT MOST 2 us]", "new", backfill=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Admission, "take_side_jobs", lambda *given, **more: None)
+        course.take(event(55))
+        course.take(event(70))
+        course.begin()
+        course.take(event(71))
+    assert course.answers("new") == []
+    course.run.bounded = True
+    course.take(event(75))
+    assert course.answers("new")[:5] == [(52, 1), (54, 1), (56, 2), (58, 1), (60, 1)]
+    assert ends(course, "new") == list(range(52, 74, 2))
 
 
 def test_a_restart_with_another_interval_goes_by_the_committed_one_for_a_batch(tmp_path: Path) -> None:

@@ -271,6 +271,9 @@ def check(trial: Trial) -> None:
             assert all(a < b for a, b in pairwise(instants))
             if everything and asked.at_most:
                 assert all(b - a <= asked.period for a, b in pairwise(instants)), (name, instants)
+                first = [relation.after, relation.start and relation.start + asked.range - 1]
+                lowest = max([min(e["ts"] for e in events), *(time for time in first if time is not None)]) + 1
+                assert not instants or instants[0] - lowest < asked.period, (name, instants, lowest)
 
 
 def named(trial: Trial) -> list[tuple[str, Asked]]:

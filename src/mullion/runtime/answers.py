@@ -166,11 +166,12 @@ class AnswersStage:
         return gathered(self._state.source.run_shards(shards.count, task), work, grouping)
 
     def _forget(self) -> None:
-        watermark = self._state.watermark
-        assert watermark is not None
+        watermark, oldest = self._state.watermark, self._state.oldest
+        assert watermark is not None and oldest is not None
+        scheduled = self._state.scheduling.needed_from(oldest)
         for sharing_set in self._state.sets.values():
             assert sharing_set.plan is not None
-            horizon = sharing_set.tier.forget(sharing_set.plan, watermark, self._state.scheduling.clock)
+            horizon = sharing_set.tier.forget(sharing_set.plan, watermark, scheduled)
             sharing_set.kept_stretches.forget(horizon)
             for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
                 shards.forget(horizon)

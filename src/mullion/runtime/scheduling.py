@@ -36,6 +36,9 @@ class ScheduledQuery:
     free_from: int | None = None
     """Its windows were cut on another step before: up to this instant it is answered at multiples of its period,
     which lie on both."""
+    is_new: bool = False
+    """It has come, or got its past, when updates were past its first instants: it is answered at multiples of its
+    period until it has caught up with them."""
 
 
 class Scheduling:
@@ -59,10 +62,10 @@ class Scheduling:
         for name, query in self._queries.items():
             known, step = self.standings.get(name), query.window.slide
             if known is None:
-                standings[name] = ScheduledQuery(step)
+                standings[name] = ScheduledQuery(step, is_new=True)
                 is_free = newest is None or query.after is None
             else:
-                standings[name] = ScheduledQuery(step, known.last, known.free_from)
+                standings[name] = ScheduledQuery(step, known.last, known.free_from, known.is_new)
                 is_free = newest is None or known.step == step
             if not is_free and newest is not None:
                 standings[name].free_from = newest + 1 + query.window.range
@@ -94,7 +97,9 @@ class Scheduling:
         until = newest + max(ranges) if watermark is None else min(watermark, newest + max(ranges))
         if until < since:
             return Decided()
-        active = frozenset(name for name in self._queries if name not in waiting and self._is_active(name, since))
+        present = [name for name in self._queries if name not in waiting]
+        catching_up = {name: first for name in present if (first := self._behind(name, since, oldest)) is not None}
+        active = frozenset(name for name in present if name not in catching_up and self._is_active(name, since))
         tasks = [task for task in self._tasks(sets, active, since, oldest, schedule) if self._may_hold(task, newest)]
         timetable = Timetable(scheduler_of(schedule), tasks, self._debt)
         stretch = Stretch(since, until)
@@ -104,11 +109,37 @@ class Scheduling:
             decided = counted_apart(timetable, timetable.on_time(stretch))
         else:
             decided = counted_together(timetable, timetable.within(stretch, capacity))
+        for name, first in catching_up.items():
+            self._catch_up(decided, name, first, until)
         decided.followers = {name: leader for group in self._groups[1] for name, leader in group.followers}
         self._debt = timetable.debt
         if watermark is not None:
             self.clock = max(since, min(watermark, newest + min(ranges)))
         return self._asked(decided, oldest, newest)
+
+    def _behind(self, name: str, since: int, oldest: int) -> int | None:
+        """The next instant of a new query, where updates have gone past it; None once it has caught up."""
+        query, standing = self._queries[name], self.standings[name]
+        assert query.at_most is not None
+        first = self._deadline(name, query.at_most, oldest)
+        standing.is_new &= first <= since and (query.stop is None or first <= query.stop)
+        return first if standing.is_new else None
+
+    def _catch_up(self, decided: Decided, name: str, first: int, until: int) -> None:
+        """Answer a query every period of its own, from an instant on."""
+        query = self._queries[name]
+        assert query.at_most is not None
+        count = (until - first) // query.at_most + 1
+        if count > 0:
+            decided.runs[name] = [InstantRun(first, count, query.at_most)]
+            decided.cost += count * (access_cost(query) + finish_cost(query))
+
+    def needed_from(self, oldest: int) -> int | None:
+        """No instant before it is to come; None before the first."""
+        if self.clock is None:
+            return None
+        new = [(name, query) for name, query in self._queries.items() if self.standings[name].is_new]
+        return min([self.clock, *(self._deadline(name, query.at_most or 1, oldest) for name, query in new)])
 
     def _may_hold(self, own: Scheduled, newest: int) -> bool:
         """Whether a window of the task's next execution may hold the newest event."""
@@ -192,7 +223,7 @@ class Scheduling:
 
     def snapshot(self) -> dict[str, Any]:
         return {
-            "standings": {name: [s.step, s.last, s.free_from] for name, s in self.standings.items()},
+            "standings": {name: [s.step, s.last, s.free_from, s.is_new] for name, s in self.standings.items()},
             "clock": self.clock,
             "debt": self._debt,
             "pace": self.pace.snapshot(),
