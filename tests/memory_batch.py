@@ -24,10 +24,10 @@ from mullion.kernels.columns import Columns
 from mullion.kernels.thinning import Thinner, Thinning, in_order_of_worth
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables, collected, job_of, partials_of
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed, collected, job_of, partials_of
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
-from mullion.slices.bounds import EVERYWHERE, Stretch
+from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job
 from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
@@ -140,22 +140,16 @@ class MemoryBatch:
         known = number, number - self.events.column(TIME).null_count, times["min"], times["max"], FOOTERS, FOOTERS
         return statistics_of(Sample(sampled, Input(self.stream.types), whole, *known), groupings, tables)
 
-    def times(self, stretch: Stretch) -> Tally:
+    def times(self, bounds: Stretch) -> Timed:
         self.passes["times"] += 1
-        times = stretch.of(self.events).column(TIME)
-        extremes = pc.min_max(times).as_py()
-        missing = times.null_count
-        return Tally(events=len(times) - missing, malformed=missing, oldest=extremes["min"], newest=extremes["max"])
+        sifted = sift(self.events, bounds)
+        return Timed(sifted.counted, bool(len(sifted.late)), bool(len(sifted.ahead)))
 
-    def outside(self, bounds: Stretch) -> pa.Table:
+    def outside(self, bounds: Stretch) -> Outside:
         self.passes["outside"] += 1
-        parts = [bounds.late] if bounds.low is not None else []
-        parts += [bounds.ahead] if bounds.high is not None else []
-        return pa.concat_tables([self.events.slice(0, 0), *(part.of(self.events) for part in parts)])
-
-    def malformed(self) -> pa.Table:
-        self.passes["malformed"] += 1
-        return self.events.filter(pc.is_null(self.events.column(TIME))).drop_columns([TIME])
+        found = bounds.outside(self.events)
+        missing = pc.is_null(found.column(TIME))
+        return Outside(found.filter(pc.invert(missing)), found.filter(missing).drop_columns([TIME]))
 
     def _job(self, together: Pass, tables: Tables) -> Job:
         return job_of(together, Input(self.stream.types), tables, self.number)  # the kernel evaluates all of it

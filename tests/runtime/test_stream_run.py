@@ -58,9 +58,39 @@ class TestReads:
         assert [row["watermark"].microsecond for row in course.aside("late")] == [29, 29]
         assert [row["latest_allowed"].microsecond for row in course.aside("ahead")] == [1100]
 
+    @pytest.mark.parametrize("clusters", ["auto", "off"])
+    def test_all_that_is_set_aside_is_one_read_however_many_ask(self, clusters: str) -> None:
+        bad = query("SELECT sum(x / (x - 1)) AS n FROM s [RANGE 10 us SLIDE 10 us]", "bad")
+        asked = [query(TOTAL), query(BY_KEY, "k"), query(f"{TOTAL} WHERE x > 5", "none"), bad]
+        course = Course(asked, options=Options.of(sharing=clusters))
+        course.take(event(31), event(32, x=7))
+        batch = course.take(event(5), event(33, x=2), event(None), event(34), event(5_000), event(6, "b"))
+        assert batch.passes == {"partials": 1, "outside": 1}
+        counts = course.run.counts
+        assert (counts.late, counts.ahead, counts.malformed, counts.events) == (2, 1, 1, 4)
+        assert counts.late_by_query == {"q": 2, "k": 2, "bad": 2} and counts.bad_by_query == {"bad": 2}
+        assert [len(course.aside(kind)) for kind in ("late", "ahead", "malformed")] == [2, 1, 1]
+
+    def test_shards_write_once_where_it_is_known_what_is_late(self) -> None:
+        """The groups of k are in shards, the total is not. That some events are late, its pass has shown."""
+        course = Course([query(BY_KEY), query(TOTAL, "t")], options=Options.of(shard_above=2))
+        course.take(*(event(31, k=str(i)) for i in range(5)))
+        assert course.take(event(33), event(34, "b")).passes == {"partials": 1, "shards": 1}
+        late = course.take(event(5), event(35), event(5_000))
+        assert late.passes == {"partials": 1, "outside": 1, "partials within": 1, "shards": 1}
+        assert course.run.counts.late_by_query == {"q": 1, "t": 1}
+
+    def test_shards_alone_write_again_where_some_events_are_late(self) -> None:
+        course = Course([query(BY_KEY)], options=Options.of(shard_above=2))
+        course.take(*(event(31, k=str(i)) for i in range(5)))
+        assert course.take(event(33), event(34, "b")).passes == {"shards": 1}
+        late = course.take(event(5), event(35), event(5_000))
+        assert late.passes == {"shards": 2, "outside": 1, "partials within": 1}
+        assert course.run.counts.late_by_query == {"q": 1}
+
     def test_malformed_records_are_one_read_more(self) -> None:
         course = Course([query(TOTAL)])
-        assert course.take(event(1), event(None)).passes == {"partials": 1, "malformed": 1}
+        assert course.take(event(1), event(None)).passes == {"partials": 1, "outside": 1}
         assert course.run.counts.malformed == len(course.aside("malformed")) == 1
 
     def test_with_sharing_off_the_read_is_shared_still(self) -> None:
@@ -83,7 +113,7 @@ class TestBounds:
     def test_nobody_asks_and_event_time_goes_on(self) -> None:
         course = Course()
         course.take(event(20))
-        assert course.take(event(1), event(25), event(9_999)).passes == {"times": 2, "outside": 1}
+        assert course.take(event(1), event(25), event(9_999)).passes == {"times": 1, "outside": 1}
         assert (course.run.newest, course.run.counts.events) == (25, 2)
 
 

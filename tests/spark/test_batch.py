@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mullion import Engine
@@ -78,3 +80,28 @@ def test_partials_alone_are_one_pass(spark: SparkSession, tmp_path: Path, select
         engine.query(QUERIES["periodic"], name="periodic")
         engine.run()
     assert [batch for batch, _ in selects] == [0, 0, 1], "the first one is sampled, since its size is not known"
+
+
+@pytest.mark.parametrize("malformed", [False, True])
+def test_what_is_set_aside_of_parquet_files_is_read_without_spark_unless_records_have_no_time(
+    spark: SparkSession, tmp_path: Path, selects: list[tuple[int, list[str]]], malformed: bool
+) -> None:
+    """Spark writes what a record without a time holds. The late ones are the same, whoever reads them."""
+    for number, seconds in enumerate(([1, 12, 14], [13, 3, 25, *([None] if malformed else [])], [36, 2])):
+        times = pa.array([None if at is None else at * 1_000_000 for at in seconds], pa.timestamp("us", "UTC"))
+        folder = tmp_path / "in"
+        folder.mkdir(exist_ok=True)
+        table = pa.table({"ts": times, "k": ["a"] * len(seconds), "x": pa.array(range(len(seconds)), pa.int32())})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=2)
+        os.utime(folder / f"{number}.parquet", (1_700_000_000 + number,) * 2)
+    with Engine(spark) as engine:
+        engine.execute(
+            "CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet "
+            f"OPTIONS (path '{tmp_path / 'in'}', maxFilesPerTrigger '1') TIMESTAMP BY ts LATENESS '5 s'"
+        )
+        engine.query(QUERIES["periodic"], name="periodic")
+        engine.run()
+        assert [batch for batch, _ in selects] == ([1] if malformed else [])
+        late = [(row["ts"].second, row["k"], row["x"]) for table in engine.aside("late") for row in table.to_pylist()]
+        assert late == [(3, "a", 1), (2, "a", 1)]
+        assert engine.counts["s"].malformed == malformed == sum(map(len, engine.aside("malformed")))

@@ -55,6 +55,24 @@ class Collected(NamedTuple):
     ahead: bool
 
 
+class Outside(NamedTuple):
+    """The records of a batch that count in no answer."""
+
+    events: pa.Table
+    """Before or after the bounds: the stream's columns, and the time as `#t`."""
+    malformed: pa.Table
+    """Without a time: where they are from, what they hold, and why they have none."""
+
+
+class Timed(NamedTuple):
+    """What the times of a batch are."""
+
+    taken: Tally
+    """How many events lie within the bounds, from when to when, and how many records have no time."""
+    late: bool
+    ahead: bool
+
+
 class Batch(Protocol):
     """The events of a stream that came together, in the order of arrival."""
 
@@ -98,14 +116,11 @@ class Batch(Protocol):
         """What can be known of the batch before it is read, for all queries of the groupings: from its files without
         reading much of them, from the first events of other sources. Groupings that look up tables need these."""
 
-    def times(self, stretch: Stretch) -> Tally:
-        """How many events there are in a stretch of time, from when to when, and how many records have no time."""
+    def times(self, bounds: Stretch) -> Timed:
+        """What is known of the events by their times alone."""
 
-    def outside(self, bounds: Stretch) -> pa.Table:
-        """The events that lie before or after the bounds: the stream's columns, and the time as `#t`."""
-
-    def malformed(self) -> pa.Table:
-        """The records without a time: where they are from, what they hold, and why they have none."""
+    def outside(self, bounds: Stretch) -> Outside:
+        """The records that lie before or after the bounds, or nowhere."""
 
 
 class Source(Protocol):

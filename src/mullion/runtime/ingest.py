@@ -32,7 +32,7 @@ from mullion.runtime.planning import Planning
 from mullion.runtime.punctuations import Punctuations, without
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
-from mullion.slices.bounds import EVERYWHERE, Sifted, sift
+from mullion.slices.bounds import Sifted, sift
 from mullion.slices.inputs import input_for, together
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, partials
@@ -186,12 +186,9 @@ class Ingest:
 
     def _times(self, batch: Batch, aside: SetAside) -> Tally:
         """Event count and time range of a batch when no query reads the stream."""
-        counted = batch.times(EVERYWHERE)
-        late, ahead = aside.bounds.is_passed_by(counted.oldest, counted.newest)
-        if not late and not ahead:
-            return counted
-        aside.note(late=late, ahead=ahead)
-        return batch.times(aside.bounds)
+        timed = batch.times(aside.bounds)
+        aside.note(late=timed.late, ahead=timed.ahead)
+        return timed.taken
 
 
 def _columns(events: pa.Table, inputs: Input) -> pa.Table:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.vector import arrow_type, has_arrow_type
-from mullion.runtime.batch import Batch
+from mullion.runtime.batch import Batch, Outside
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import Sifted, Stretch
 from mullion.slices.odd_times import count_far, odd_times
@@ -17,6 +17,9 @@ from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
 log = logging.getLogger("mullion")
+
+OUTSIDE = {"late", "ahead"}
+"""What one look at all times of a batch tells."""
 
 
 class SetAside:
@@ -28,13 +31,14 @@ class SetAside:
         """What the batch takes of its events."""
         self._far_ahead = 0
         """Events that are more than ten years ahead."""
-        self._rows: pa.Table | None = None
-        self._written: set[str] = set()
+        self._read: Outside | None = None
+        self.some: set[str] = set()
+        """The kinds of records that were set aside until now."""
 
     def note(self, *, late: bool, ahead: bool, rows: Sifted | None = None) -> None:
         """Some events are late, or ahead. They are taken from rows that were read, where these have all columns."""
         bounds = self.bounds
-        late, ahead = late and "late" not in self._written, ahead and "ahead" not in self._written
+        late, ahead = late and "late" not in self.some, ahead and "ahead" not in self.some
         if not late and not ahead:
             return
         if ahead and bounds.high is not None:
@@ -57,13 +61,16 @@ class SetAside:
 
     def _outside(self, rows: Sifted | None) -> pa.Table:
         """The events before and after the bounds, with all columns of the stream and their time."""
-        if self._rows is None:
-            stream = self._state.stream
-            if rows is None or not stream.types.keys() <= set(rows.late.schema.names):
-                self._rows = self._batch.outside(self.bounds)
-            else:
-                self._rows = pa.concat_tables([rows.late, rows.ahead])
-        return self._rows
+        if rows is not None and self._state.stream.types.keys() <= set(rows.late.schema.names):
+            return pa.concat_tables([rows.late, rows.ahead])
+        return self._outside_read.events
+
+    @property
+    def _outside_read(self) -> Outside:
+        """All that is set aside by its time, from one read."""
+        if self._read is None:
+            self._read = self._batch.outside(self.bounds)
+        return self._read
 
     def _records(self, events: pa.Table) -> pa.Table:
         """Events as they came, of the types that the stream declares."""
@@ -75,10 +82,10 @@ class SetAside:
         """So many records have no time."""
         self._state.counts.malformed += number
         if number:
-            self._write("malformed", self._batch.malformed())
+            self._write("malformed", self._outside_read.malformed)
 
     def _write(self, kind: str, rows: pa.Table) -> None:
-        self._written.add(kind)
+        self.some.add(kind)
         self._state.sink.aside(kind, self._state.stream.name, self._mark, rows)
 
     def warn_of_odd_times(self, seen: Tally) -> None:

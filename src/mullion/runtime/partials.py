@@ -10,7 +10,7 @@ from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.questions_first import give_way
 from mullion.runtime.batch import Batch, Collected
 from mullion.runtime.counts import add_counts
-from mullion.runtime.late import SetAside
+from mullion.runtime.late import OUTSIDE, SetAside
 from mullion.runtime.planning import with_groupings
 from mullion.runtime.sharing_set import CountedPartials, SharingSet, observed
 from mullion.runtime.stream_state import StreamState
@@ -77,15 +77,16 @@ class PartialsStage:
     def _to_shards(
         self, sharing_set: SharingSet, plan: Plan, grouping: Grouping, batch: Batch, aside: SetAside
     ) -> Tally:
-        """Let shards write the partials of a grouping; once more where some events do not count."""
+        """Let shards write the partials of a grouping; once more where it turns out that some events do not count."""
         shards, bounds, mark = sharing_set.shards[grouping.name], aside.bounds, Mark(batch.number)
         tables = self._state.lookups.at(plan.groupings, batch.number)
-        counted = batch.to_shards(shards, plan, grouping, tables, EVERYWHERE, mark)
-        late, ahead = bounds.is_passed_by(counted.oldest, counted.newest)
-        if not late and not ahead:
-            return counted
-        aside.note(late=late, ahead=ahead)
-        if late:
+        if not aside.some & OUTSIDE:
+            counted = batch.to_shards(shards, plan, grouping, tables, EVERYWHERE, mark)
+            late, ahead = bounds.is_passed_by(counted.oldest, counted.newest)
+            if not late and not ahead:
+                return counted
+            aside.note(late=late, ahead=ahead)
+        if "late" in aside.some:
             alone = with_groupings(plan, [grouping])
             (missed,) = batch.partials_within(alone, tables, bounds.late)
             self._count_late(grouping, missed)

@@ -59,6 +59,20 @@ class Stretch:
         """The events after."""
         return Stretch(low=self.high, timeless=False)
 
+    def outside(self, events: pa.Table) -> pa.Table:
+        """The events before and after, and the records without a time.
+
+        >>> Stretch(3, 9).outside(pa.table({"#t": [5, None, 2, 9]}))["#t"].to_pylist()
+        [None, 2, 9]
+        """
+        times = events.column(TIME)
+        within = pc.is_valid(times)
+        if self.low is not None:
+            within = pc.and_(within, pc.greater_equal(times, self.low).fill_null(False))
+        if self.high is not None:
+            within = pc.and_(within, pc.less(times, self.high).fill_null(False))
+        return events.filter(pc.invert(within))
+
     def is_passed_by(self, oldest: int | None, newest: int | None) -> tuple[bool, bool]:
         """Whether some events lie before, and whether some lie after."""
         late = self.low is not None and oldest is not None and oldest < self.low

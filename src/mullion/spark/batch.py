@@ -22,7 +22,7 @@ from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Tables
+from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed
 from mullion.runtime.monitor import Waiting
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -32,7 +32,7 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
-from mullion.spark.events import TIME, SparkEvents, malformed_records, selection, send
+from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection, send
 from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import (
@@ -45,6 +45,7 @@ from mullion.spark.files import (
     pieces_of,
     read,
     read_ahead,
+    read_outside,
     uris_of,
 )
 from mullion.spark.footers import check_files, extent_of
@@ -171,16 +172,18 @@ class SparkBatch:
         events = replace(self._events, tables=tables)
         return of_batch(events, self._pieces_for(groupings), groupings, tables, self._look)
 
-    def times(self, stretch: Stretch) -> Tally:
-        row = self._events.of(stretch).select([f"count({TIME})", "count(1)", f"min({TIME})", f"max({TIME})"]).first()
-        assert row is not None
-        return Tally(events=row[0], malformed=row[1] - row[0], oldest=row[2], newest=row[3])
+    def times(self, bounds: Stretch) -> Timed:
+        return self._events.times(bounds)
 
-    def outside(self, bounds: Stretch) -> pa.Table:
-        return self._events.outside(bounds).toArrow()
-
-    def malformed(self) -> pa.Table:
-        return malformed_records(self._events)
+    def outside(self, bounds: Stretch) -> Outside:
+        events = self._events
+        columns = [name for name, _ in events.stream.shown]
+        pieces = self._pieces(columns)
+        if pieces:
+            found = read_outside(pieces, columns, events.stream.time_column, bounds, events.thinned)
+            if not found.column(TIME.strip("`")).null_count:
+                return Outside(found, NO_MALFORMED)
+        return events.outside(bounds)
 
     def _for(self, groupings: Sequence[Grouping], tables: Tables) -> SparkEvents:
         return replace(self._events, pieces=self._pieces_for(groupings), tables=tables)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
@@ -16,9 +17,11 @@ from mullion.kernels.thinning import WHOLE, Thinner, Thinning, hash_text, worth_
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.memory import AT_ONCE
 from mullion.planner.plan import Grouping
+from mullion.runtime.batch import Outside, Timed
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
+from mullion.slices.tally import Tally
 from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import FilePortions, RowGroup, ThinnedFiles, local
 from mullion.spark.own_session import Executors
@@ -30,6 +33,10 @@ in time, or none in the years 1 to 9999."""
 
 HASH, WORTH = "`#hash`", "`#worth`"
 """What an event is told apart by, and what it matters."""
+
+MALFORMED = ("source", "record", "reason")
+"""What is told of a record without a time."""
+NO_MALFORMED = pa.schema([(name, pa.string()) for name in MALFORMED]).empty_table()
 
 _views = count()
 
@@ -169,17 +176,38 @@ class SparkEvents:
             for i, (low, high) in enumerate(pairwise(ends))
         ]
 
-    def outside(self, bounds: Stretch) -> DataFrame:
-        """The events before and after a stretch of time: the stream's columns, and TIME."""
-        columns = [TIME, *(identifier(name) for name, _ in self.stream.shown)]
+    def times(self, bounds: Stretch) -> Timed:
+        """What is known of the events by their times alone."""
+        taken = f"CASE WHEN {bounds.where(TIME)} THEN {TIME} END"
+        of_taken = [f"{call}({taken})" for call in ("count", "min", "max")]
+        row = self.select([*of_taken, f"count_if({TIME} IS NULL)", f"min({TIME})", f"max({TIME})"]).first()
+        assert row is not None
+        counted = Tally(events=row[0], oldest=row[1], newest=row[2], malformed=row[3])
+        return Timed(counted, *bounds.is_passed_by(row[4], row[5]))
+
+    def outside(self, bounds: Stretch) -> Outside:
+        """The records before and after a stretch of time, or without a time. What is told of these is computed for them
+        alone."""
+        told = [f"CASE WHEN {TIME} IS NULL THEN {text} END AS `#{name}`" for name, text in self._told_of_malformed()]
+        columns = [TIME, *(identifier(name) for name, _ in self.stream.shown), *told]
         before, after = bounds.late.where(TIME), bounds.ahead.where(TIME)
         parts = [part for part, bound in ((before, bounds.low), (after, bounds.high)) if bound is not None]
-        return self.select(columns).where(" OR ".join(parts) or "FALSE")
+        records = self.select(columns).where(" OR ".join([*parts, f"{TIME} IS NULL"])).toArrow()
+        missing = pc.is_null(records.column(TIME.strip("`")))
+        malformed = records.filter(missing).select([f"#{name}" for name in MALFORMED]).rename_columns(list(MALFORMED))
+        return Outside(records.filter(pc.invert(missing)).select(records.schema.names[: -len(MALFORMED)]), malformed)
 
-    def malformed(self) -> SparkEvents:
-        """The records without a time."""
-        records = self.batch.where(f"{self._time()} IS NULL")
-        return replace(self, opened=lambda: records)
+    def _told_of_malformed(self) -> list[tuple[str, str]]:
+        """Where a record without a time is from, what it holds, and why it has none."""
+        columns = ", ".join(identifier(name) for name, _ in self.stream.shown)
+        record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
+        time = f"CAST({identifier(self.stream.time_column)} AS TIMESTAMP)"
+        reason = f"CASE WHEN {time} IS NULL THEN 'no event time' ELSE 'an event time outside the years 1 to 9999' END"
+        if CORRUPT in self.batch.columns:
+            record = f"coalesce({CORRUPT}, {record})"
+            reason = f"CASE WHEN {CORRUPT} IS NULL THEN {reason} ELSE 'does not parse' END"
+        source = SOURCE if SOURCE in self.batch.columns else "CAST(NULL AS STRING)"
+        return list(zip(MALFORMED, (source, record, reason), strict=True))
 
     def first(self, number: int) -> SparkEvents:
         head = self.batch.limit(number)
@@ -200,17 +228,3 @@ def selection(inputs: Input, stream: Stream) -> list[str]:
     computed = {name: spark_text(expr) for expr, name in inputs.evaluated.items()}
     computed |= {name: bad_text(check, stream.types) or "FALSE" for check, name in inputs.bad.items()}
     return [TIME, *(f"{computed.get(name) or identifier(name)} AS {identifier(name)}" for name in inputs.columns)]
-
-
-def malformed_records(events: SparkEvents) -> pa.Table:
-    """The records of a batch that have no event time or do not parse: where from, what, and why."""
-    columns = ", ".join(identifier(name) for name, _ in events.stream.shown)
-    record = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
-    time = f"CAST({identifier(events.stream.time_column)} AS TIMESTAMP)"
-    reason = f"CASE WHEN {time} IS NULL THEN 'no event time' ELSE 'an event time outside the years 1 to 9999' END"
-    if CORRUPT in events.batch.columns:
-        record = f"coalesce({CORRUPT}, {record})"
-        reason = f"CASE WHEN {CORRUPT} IS NULL THEN {reason} ELSE 'does not parse' END"
-    source = SOURCE if SOURCE in events.batch.columns else "CAST(NULL AS STRING)"
-    broken = events.malformed().select([f"{source} AS source", f"{record} AS record", f"{reason} AS reason"])
-    return broken.toArrow()

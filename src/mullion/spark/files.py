@@ -31,6 +31,7 @@ from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import Type
 from mullion.memory import AT_ONCE
 from mullion.planner.plan import Grouping
+from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import takes_order
@@ -183,6 +184,16 @@ def read(
                 chunk, rows = [], 0
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+def read_outside(
+    pieces: Sequence[RowGroup], columns: Sequence[str], time: str, bounds: Stretch, thinned: ThinnedFiles | None
+) -> pa.Table:
+    """The records before and after a stretch of time, or without a time. All columns are read of the row groups alone
+    that have some."""
+    holding = [piece for piece in pieces if any(len(bounds.outside(times)) for times in read([piece], [], time, []))]
+    records = read(holding or pieces[:1], columns, time, [], thinned=thinned)
+    return pa.concat_tables([bounds.outside(table) for table in records])
 
 
 class FilePortions(NamedTuple):
