@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mullion.runtime.commit_course import CommitCourse
 from mullion.runtime.incoming import Incoming
@@ -21,6 +21,7 @@ class RelationCommits(CommitCourse[RelationState]):
 
     def _prepare(self, mark: Mark) -> None:
         state = self._state
+        self._pasts_read = self._pasts_from(state.now)
         self._manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
 
     def _record(self, mark: Mark, journal: Journal) -> Commit:
@@ -40,10 +41,18 @@ class RelationCommits(CommitCourse[RelationState]):
     def _files(self, mark: Mark) -> tuple[str, ...]:
         state = self._state
         shards = () if state.shards is None else state.shards.named
-        ahead = [past for past in state.pasts.values() if past is not None and self._now <= past.newest]
-        pasts = [name for past in ahead for name in past.files]
+        pasts = self._pasts_from(self._now)
         sharded = [f"shards/{name}" for name in shards]
         return (*files_of(self._manifest), *sharded, *pasts, *state.own.files, *state.tables.files(mark.batch))
+
+    def _pasts_from(self, now: int) -> list[str]:
+        """The files of pasts that reach beyond a time."""
+        ahead = [past for past in self._state.pasts.values() if past is not None and now <= past.newest]
+        return [name for past in ahead for name in past.files]
+
+    def _read_files(self) -> Collection[str]:
+        """What this step read of pasts stays until the next commit: a repair may make the step again."""
+        return self._pasts_read
 
     def _hold(self) -> None:
         self._state.now, self._state.is_interrupted = self._now, False

@@ -4,20 +4,22 @@
 
 A stream can go back where its source is files that are all still there: what came after the commit is read again, and
 its answers are written again. Relations cannot read again; they can go back only as far as streams still have what
-they had taken: by one commit, if it is of the last batch. Nothing is deleted: files that are in the way are moved to a
-folder of the checkpoint.
+they had taken: by one commit, if it is of the last batch, with the queries that had entered since. Nothing is deleted:
+files that are in the way are moved to a folder of the checkpoint.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mullion.errors import CheckpointError
 from mullion.runtime.batch_input import BatchInput
+from mullion.runtime.past_read import PastRead
 from mullion.spark.progress import SparkCheckpoint
-from mullion.storage.files import REMOVED, label_of
+from mullion.storage.files import REMOVED, label_of, read_checked
 from mullion.storage.journal import Commit, Journal, Standings
 from mullion.storage.manifest import Manifest, journals
 
@@ -137,7 +139,8 @@ class Repair:
                 self._set_aside(progress.directory)
             elif to is not None:
                 progress.go_back(inputs_of(chain))
-        journal.go_back(to, self._set_aside)
+        standing = self._standings().get(str(journal.directory.relative_to(self.checkpoint)))
+        journal.go_back(to, self._set_aside, () if to is None else _entered_after(journal, to, standing))
 
     def _standings(self) -> Standings:
         """How far streams say that relations were, at the least."""
@@ -171,7 +174,23 @@ def _stands(journal: Journal, commit: Commit, standing: list[str] | None) -> boo
     """Whether relations that go back to a commit are where streams say that they were, or further."""
     name = dict(journal.commits())[commit.at]
     head, queries = standing or ("", "")
-    return name > head or (name == head and (not queries or queries in commit.files))
+    known = not queries or queries in {*commit.files, *_entered_after(journal, commit, standing)}
+    return name > head or (name == head and known)
+
+
+def _entered_after(journal: Journal, commit: Commit, standing: list[str] | None) -> list[str]:
+    """The lists of the step after a commit, where streams know of the queries that entered with it: going back is then
+    as if that step had not been committed. None where a list, or what was there of their past, is not whole."""
+    lists = journal.lists_of(commit.at.batch + 1)
+    if standing is None or standing[1] not in lists:
+        return []
+    try:
+        entries = [entry for name in lists for entry in json.loads(read_checked(journal.files.path(name)))]
+        pasts = [PastRead(*past) for entry in entries for past in entry.get("pasts", {}).values() if past]
+        journal.files.check([file for past in pasts for file in past.files])
+    except CheckpointError:
+        return []
+    return lists
 
 
 def _files_of(journal: Journal, name: str) -> tuple[str, ...]:

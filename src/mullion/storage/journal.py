@@ -28,7 +28,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,13 +167,14 @@ class Journal:
             return chain[::-1]
         return []
 
-    def go_back(self, to: Commit | None, set_aside: Callable[[Path], None]) -> None:
-        """Make a commit the newest, or let there be none. The next run goes on from there."""
+    def go_back(self, to: Commit | None, set_aside: Callable[[Path], None], keep: Collection[str] = ()) -> None:
+        """Make a commit the newest, or let there be none. The next run goes on from there, with the lists of queries
+        that the commit stands on, and those to `keep`."""
         for mark, name in self.commits():
             if to is None or mark > to.at:
                 set_aside(self._commits / name)
         for (batch, _), name in self._lists().items():
-            if to is None or (batch > to.at.batch and name not in to.files):
+            if to is None or (batch > to.at.batch and name not in {*to.files, *keep}):
                 set_aside(self.files.path(name))
         if to is not None:
             self.set_head(dict(self.commits())[to.at])
@@ -276,6 +277,10 @@ class Journal:
             )
             self._queries = {(int(place[1]), int(place[2])): name for place, name in matched if place is not None}
         return self._queries
+
+    def lists_of(self, batch: int) -> list[str]:
+        """The files of the lists that were written for a batch."""
+        return [name for (number, _), name in sorted(self._lists().items()) if number == batch]
 
     def list_in_force(self) -> str | None:
         """The file of the newest list of queries."""
