@@ -18,7 +18,7 @@ class Portions:
     def __init__(self, run: RunState, mark: Mark) -> None:
         self._run, self._mark = run, mark
         self._waiting: list[Answers] = []
-        self._part = 0
+        self._rows = self._part = 0
 
     def add(self, answers: Answers) -> None:
         """Count answers and write them."""
@@ -34,7 +34,8 @@ class Portions:
 
     def write(self, answers: Answers) -> None:
         self._waiting.append(answers)
-        if sum(len(some.table) for some in self._waiting) >= PORTION:
+        self._rows += len(answers.table)
+        if self._rows >= PORTION:
             self._write_part()
 
     def finish(self) -> None:
@@ -44,4 +45,4 @@ class Portions:
     def _write_part(self) -> None:
         self._run.sink.write(self._run.name, self._mark, self._waiting, self._part)
         self._part += 1
-        self._waiting = []
+        self._waiting, self._rows = [], 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,21 @@ Nulls = Callable[[int, pa.DataType], pa.Array]
 
 def partial_schema(grouping: Grouping, method: str) -> pa.Schema:
     """The columns of a grouping's partials."""
-    whose = (SLOT, pa.int32()) if method == ROWS else ("signature", signature_type(len(grouping.bits)))
+    states = tuple(state.partial.stored for state in grouping.states)
+    bits = None if method == ROWS else len(grouping.bits)
+    return _schema(bits, tuple(grouping.key_types), states, len(grouping.checks))
+
+
+@lru_cache(maxsize=1 << 10)
+def _schema(bits: int | None, keys: tuple[Type, ...], states: tuple[tuple[Type, ...], ...], checks: int) -> pa.Schema:
+    """Every portion of a stream asks for the same ones. Dense rows have no bits."""
+    whose = (SLOT, pa.int32()) if bits is None else ("signature", signature_type(bits))
     fields: list[tuple[str, pa.DataType]] = [("slice", pa.int64()), whose]
-    fields += [(f"k{i}", key_type(t)) for i, t in enumerate(grouping.key_types)]
+    fields += [(f"k{i}", key_type(t)) for i, t in enumerate(keys)]
     fields += [("events", pa.int64()), ("t_min", pa.int64()), ("t_max", pa.int64())]
-    for i, state in enumerate(grouping.states):
-        fields += [(f"s{i}_{j}", arrow_type(t)) for j, t in enumerate(state.partial.stored)]
-    fields += [(f"bad{i}", pa.int64()) for i in range(len(grouping.checks))]
+    for i, stored in enumerate(states):
+        fields += [(f"s{i}_{j}", arrow_type(t)) for j, t in enumerate(stored)]
+    fields += [(f"bad{i}", pa.int64()) for i in range(checks)]
     return pa.schema(fields)
 
 
@@ -70,8 +79,9 @@ def shared_nulls() -> Nulls:
     largest: dict[pa.DataType, pa.Array] = {}
 
     def nulls(length: int, type_: pa.DataType) -> pa.Array:
-        if type_ not in largest or len(largest[type_]) < length:
-            largest[type_] = pa.nulls(length, type_)
-        return largest[type_][:length]
+        known = largest.get(type_)
+        if known is None or len(known) < length:
+            known = largest[type_] = pa.nulls(length, type_)
+        return known[:length]
 
     return nulls

@@ -23,6 +23,7 @@ from mullion.slices.kernels.row_loops import (
     most_of_slices,
     rows_of_events,
     select,
+    spread,
 )
 from mullion.slices.kernels.slicing import Cut
 
@@ -80,7 +81,8 @@ def _of_groups(cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, col
         out = column.room(rows)
         OF_GROUPS[column.kind](event, row, column.values, out)
         results.append(out)
-    slices = np.repeat(cut.starts, np.diff(upto, prepend=0))
+    slices = np.empty(rows, np.int64)
+    spread(cut.starts, upto, slices)
     return OwnRows(slices, group_of[:rows].copy(), counted[:rows].copy(), tuple(results))
 
 

@@ -62,6 +62,17 @@ def rows_of_events(
 
 
 @njit(cache=True, nogil=True)
+def spread(values: Array, upto: Array, out: Array) -> None:
+    """The value of each row's slice, given the number of rows up to the end of each. Other threads go on meanwhile, as
+    they do not while numpy repeats."""
+    begin = 0
+    for s in range(len(upto)):
+        for row in range(begin, upto[s]):
+            out[row] = values[s]
+        begin = upto[s]
+
+
+@njit(cache=True, nogil=True)
 def add_up(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
         out[Unsigned(row[j])] += values[j] if event is None else values[Unsigned(event[j])]

@@ -33,6 +33,8 @@ from mullion.slices.kernels.signature import SmallCodes, regions_of
 
 MOST_SPAN = 1 << 16
 """Whole numbers within so many of each other find their region by position."""
+FEW_REGIONS = 1 << 12
+"""Of up to so many it is remembered in which of them a predicate holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +181,16 @@ class Selection:
     def _holds(self, tree: Tree, expr: Expr, wanted: int) -> Mask:
         """In which regions of the one expression that it compares the tree is true, or false."""
         attribute = self.regions(expr).attribute
-        holds: Mask = truth_of(tree, {expr: attribute}, {expr: np.arange(attribute.regions)}) == wanted
-        return holds
+        find = _holding_regions if attribute.regions <= FEW_REGIONS else _holding_regions.__wrapped__
+        return find(tree, attribute, wanted)
+
+
+@lru_cache(maxsize=1 << 12)
+def _holding_regions(tree: Tree, attribute: Attribute, wanted: int) -> Mask:
+    """In which regions of the attribute the tree is true, or false. Portions of a stream ask for the same again."""
+    holds: Mask = truth_of(tree, {attribute.expr: attribute}, {attribute.expr: np.arange(attribute.regions)}) == wanted
+    holds.flags.writeable = False
+    return holds
 
 
 def _together(a: Selected, b: Selected, *, every: bool) -> Selected:
