@@ -112,13 +112,11 @@ class ColumnSynopsis:
             own = tail.largest if function == "max" else tail.least
             low, high = self._looked_up(function, rest)
             return _extreme(function, [own, low]), _extreme(function, [own, high])
-        count = tail.number + int(self._looked_up("count", rest)[0] or 0)
+        if function in ("sum", "avg") and not tail.number:
+            return self._looked_up(function, rest)
+        count = tail.number + int(self._looked_up("count", rest)[0] or 0) if function != "sum" else 0
         if function == "count":
             return count, count
-        if not count:
-            return None, None
-        if function == "avg" and not tail.number:
-            return self._looked_up("avg", rest)
         low, high = self._looked_up("sum", rest)
         total = _plus(low, tail.parts, -np.inf), _plus(high, tail.parts, np.inf)
         if function == "sum":
