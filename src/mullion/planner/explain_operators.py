@@ -49,6 +49,8 @@ class ComputedTogether:
     stats: Stats = NO_STATS
     orders: Mapping[Node, Order] = field(default_factory=dict)
     """In which order joins of many inputs probe them. Nothing of those that have none yet, or one in each shard."""
+    shards: str = ""
+    """Into how many shards their events are split, and by which keys; nothing where they run on the driver."""
 
     @cached_property
     def shared(self) -> Counter[Node]:
@@ -132,7 +134,10 @@ class ExplainedOperators(Explained):
         whole = WHOLE if self.plans.expiry is Expiry.NEGATIVE_TUPLES else VIEW
         views = [{"rule": "exact_join", "text": whole}] if is_view else []
         memory = bounded_reasons(self.chosen.root, self.plans.evicted.get(self.relation.name, ()))
-        return [*([] if why is None else [{"rule": "choose_operators", "text": why}]), *promising, *memory, *views]
+        shards = self._together.shards
+        chosen = [] if why is None else [{"rule": "choose_operators", "text": why}]
+        chosen += [{"rule": "split_by_key", "text": shards}] if shards else []
+        return [*chosen, *promising, *memory, *views]
 
     def lines(self) -> list[str]:
         return list(self._lines())

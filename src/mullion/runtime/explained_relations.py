@@ -43,7 +43,8 @@ def explained_together(
         together = computed([chosen[relation.name] for relation in own], options.expiry)
         if run is None or not run.next_number:
             orders = expected_orders((plan.root for plan in together), stats)
-        yield ComputedTogether(tuple(own), together, stats, orders)
+        shards = "" if run is None or run.shards is None else run.shards.text_of(own[0].name)
+        yield ComputedTogether(tuple(own), together, stats, orders, shards)
 
 
 def _named(relations: Sequence[Relation], plans: Sequence[Chosen]) -> dict[str, Chosen]:

@@ -81,6 +81,11 @@ class InShards:
         """The relations that are here."""
         return [relation.name for group in self.groups for relation in group.relations]
 
+    def text_of(self, name: str) -> str:
+        """How the events of a relation are split, for EXPLAIN; nothing of one that is not here."""
+        keys = [group.name for group in self.groups if any(relation.name == name for relation in group.relations)]
+        return f"in {self.sharding.count} shards, {keys[0]}" if keys else ""
+
     @property
     def computed_together(self) -> list[list[str]]:
         """The relations that each network of a shard computes."""
