@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.nodes import AntiJoin, Distinct, Filter, Join, Node, Project
+from mullion.algebra.nodes import Join, Node, Project
 from mullion.algebra.relation import Relation
 from mullion.errors import NotSupported
 from mullion.expressions.arrays import Ids
@@ -276,12 +276,12 @@ def _compared(node: Node) -> tuple[Project, set[str]] | None:
     join = _selected_from(project.input)
     if not isinstance(join, Join):
         return None
-    return project, {f"{i}.{key.name}" for i, keys in enumerate(join.keys) for key in keys if isinstance(key, Column)}
+    return project, join.compared
 
 
 def _selected_from(node: Node) -> Node:
     """The node of whose rows it keeps some, each as it is."""
-    while isinstance(node, Filter | Distinct | AntiJoin):
+    while node.keeps_some:
         (node,) = node.origins
     return node
 

@@ -28,6 +28,7 @@ class AntiJoin(OverTwo):
     """
 
     NAME: ClassVar[str] = "Negation"
+    keeps_some: ClassVar[bool] = True
 
     left_keys: tuple[Expr, ...]
     right_keys: tuple[Expr, ...]

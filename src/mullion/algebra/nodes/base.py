@@ -40,6 +40,8 @@ class Node(Value, Leaving):
     """Whether its operator also does the work of a Filter above it."""
     is_part: ClassVar[bool] = False
     """Whether it may tell a part of the rows of its input. Its operator computes these too, for itself alone."""
+    keeps_some: ClassVar[bool] = False
+    """Whether its rows are some of those of its origin, each as it is there."""
 
     @classmethod
     def kind_name(cls) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mullion.algebra.column_names import tells_equals_apart
 from mullion.algebra.costs import CALENDAR, HASH, Estimates, Flow, OperatorCost
 from mullion.algebra.nodes.base import Node, OperatorReason, OverOne
@@ -16,6 +18,8 @@ from mullion.options import Expiry
 @kind
 class Distinct(OverOne):
     """Each row once. NULLs are equal to each other, NaNs too, and zeros of either sign."""
+
+    keeps_some: ClassVar[bool] = True
 
     @property
     def text(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 from mullion.algebra.column_names import conjuncts, names_in
 from mullion.algebra.costs import Estimates, Flow
@@ -17,6 +18,8 @@ from mullion.language.render import render
 @kind
 class Filter(RowByRow):
     """The rows for which the predicate is true."""
+
+    keeps_some: ClassVar[bool] = True
 
     predicate: Expr
 

@@ -16,7 +16,7 @@ from mullion.algebra.splitting import Keys, ShardKeys, by_any, by_own_keys
 from mullion.algebra.texts import expression_text, list_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.evaluate import is_fallible
-from mullion.language.query import Expr, Window
+from mullion.language.query import Column, Expr, Window
 from mullion.language.render import render
 
 
@@ -31,6 +31,11 @@ class Join(OverMany):
     @property
     def columns(self) -> Columns:
         return tuple((f"{i}.{name}", type_) for i, part in enumerate(self.parts) for name, type_ in part.columns)
+
+    @property
+    def compared(self) -> set[str]:
+        """Its columns that are keys as they stand."""
+        return {f"{i}.{key.name}" for i, keys in enumerate(self.keys) for key in keys if isinstance(key, Column)}
 
     def needs(self, needed: Collection[str]) -> list[set[str]]:
         """Joins that may be shared keep what they were asked for, to know which rows are still wanted when queries
