@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,6 +28,7 @@ from mullion.testing import Crash, crash_at
 from without_spark import EngineWithoutSpark
 
 SECOND = 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT), ("v", BIGINT)), "ts", lateness=10 * SECOND)
 NAMES = Table("names", (("k", STRING), ("name", STRING), ("v", BIGINT)), "parquet")
 SCRIPT = """
@@ -59,6 +61,8 @@ class Trial:
     restarts: frozenset[int] = frozenset()
     """Batches before which the engine begins again."""
     kill: tuple[str, int] | None = None
+    beats: frozenset[int] = frozenset()
+    """Batches after which event time goes on to the first event that is still to come."""
     shard_above: int = 200_000
 
     @property
@@ -86,10 +90,18 @@ class Trial:
                 engine.close()
                 engine = self._engine(base)
                 engine.deliver("s", batch, number)
+            if number in self.beats and number + 1 < len(self.batches):
+                self._beat(engine, number)
         engine.end("s")
         answers = {name: engine.results(name).to_arrow() for name in QUERIES}
         engine.close()
         return answers
+
+    def _beat(self, engine: EngineWithoutSpark, number: int) -> None:
+        time = min((event["ts"] for batch in self.events[number + 1 :] for event in batch), default=0)
+        watermark = engine.runs["s"].watermark
+        if watermark is not None and watermark < time:
+            engine.advance("s", EPOCH + timedelta(microseconds=time))
 
     def _engine(self, base: Path) -> EngineWithoutSpark:
         places = {"checkpoint": base / "checkpoint"} if self.restarts or self.kill else {}
@@ -144,7 +156,8 @@ def trials(draw: st.DrawFn) -> Trial:
     restarts = draw(st.frozensets(st.integers(1, 6), max_size=3))
     steps = ["before partials", "before operators", "before commit", "after commit"]
     kill = draw(st.none() | st.tuples(st.sampled_from(steps), st.integers(1, 6)))
-    return Trial(batches, restarts, kill, draw(st.sampled_from((200_000, 0))))
+    beats = draw(st.frozensets(st.integers(0, 6), max_size=2))
+    return Trial(batches, restarts, kill, beats, draw(st.sampled_from((200_000, 0))))
 
 
 @given(trials())
