@@ -22,6 +22,7 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.columns import Columns
 from mullion.kernels.thinning import Thinner, Thinning, in_order_of_worth
+from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed, collected, job_of, partials_of
@@ -31,6 +32,7 @@ from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job
 from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
+from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.spark.backlog import Backlog
@@ -72,13 +74,21 @@ class MemoryBatch:
     partitions: int = 1
     sized: bool = True
     files: bool = False
+    lost: pa.Table | None = None
+    """The events that were not kept, if it was thinned."""
     passes: Counter[str] = field(default_factory=Counter)
     """How often the events were gone through, and for what."""
 
     def thinned(self, thinning: Thinning) -> MemoryBatch:
         """Events are told apart by their batch and their place in it."""
         thinner, places = Thinner.of_stream(self.stream, thinning), np.arange(len(self.events))
-        return replace(self, events=thinner.of(self.events, self.number, places, TIME), passes=self.passes)
+        lost = None if thinning.is_whole else thinner.lost(self.events, self.number, places, TIME)
+        return replace(self, events=thinner.of(self.events, self.number, places, TIME), lost=lost, passes=self.passes)
+
+    def shed(self, bounds: Stretch, windows: Sequence[Period]) -> ShedEvents:
+        self.passes["shed"] += 1
+        assert self.lost is not None
+        return ShedEvents.at(self.lost.column(TIME).to_numpy(), bounds, windows)
 
     def worths(self, most: int) -> npt.NDArray[np.float64]:
         assert self.stream.shedding is not None and self.stream.shedding.by is not None

@@ -9,10 +9,12 @@ from functools import cached_property
 from mullion.aggregates import Aggregate
 from mullion.language.query import Expr
 from mullion.language.render import render
-from mullion.language.types import TIMESTAMP, Type
+from mullion.language.types import BIGINT, TIMESTAMP, Type
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """The columns that every answer begins with."""
+SHED = "#shed"
+"""How many events of its stream a window has lost, where a standing query is answered by slices of time."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def column_types(
     keys: Sequence[Type], aggregates: Sequence[BoundAggregate], bounds: Type | None = TIMESTAMP
 ) -> dict[str, Type]:
     """The columns above the aggregates. `bounds` is the type of window_start and window_end, where it has them."""
-    types: dict[str, Type] = {} if bounds is None else dict.fromkeys(WINDOW_COLUMNS, bounds)
+    types: dict[str, Type] = {} if bounds is None else {**dict.fromkeys(WINDOW_COLUMNS, bounds), SHED: BIGINT}
     types.update({f"#k{i}": type_ for i, type_ in enumerate(keys)})
     types.update({f"#a{i}": aggregate.result for i, aggregate in enumerate(aggregates)})
     return types

@@ -48,11 +48,14 @@ def bind(
     text = render(query)
     query = with_windows(query, streams)
     short = limited(query, streams)
-    query = over_found(query, short, streams) if short else answered_from_kept(query, streams)
     tables = tables or {}
     known = {name.lower() for name in (*streams, *tables)} if materialized else set()
     read_by = {name.lower(): r for name, r in (materialized or {}).items() if name.lower() not in known}
     one_window = groups_one_window(query, streams, tables, read_by)
+    if short:
+        query = over_found(query, short, streams)
+    else:
+        query = answered_from_kept(query, streams, by_slices=one_window and query.name is not None)
     binder = _Binder(streams, tables, read_by, tuple(summaries))
     clock = binder.timing.clock(query)
     selected = binder.result(query, clock, one_window=one_window)

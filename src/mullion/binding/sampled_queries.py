@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from mullion.binding.estimates import SampledUnits
 from mullion.binding.grouping import item_name
-from mullion.language.query import Aggregate, Call, Expr, Item, Query, rewrite
+from mullion.language.query import Aggregate, Call, Case, Expr, Item, Query, rewrite
 
 KEPT_SHARE = "kept_share"
+KEPT = Aggregate("count", ())
 ERROR = "_error"
 """What the name of an estimate gets for the column of its standard error."""
 
@@ -32,13 +33,13 @@ def with_aggregates(query: Query, change: Callable[[Aggregate], Expr]) -> Query:
     )
 
 
-def standard_errors(query: Query, sample: SampledUnits) -> Iterator[Item]:
-    """The standard errors of items that are a count, a sum or an average."""
+def standard_errors(query: Query, sample: SampledUnits, known: Expr | None = None) -> Iterator[Item]:
+    """The standard errors of items that are a count, a sum or an average; NULL where they are not `known`."""
     for item in query.items:
         if isinstance(item.expr, Aggregate) and (error := sample.error(item.expr)) is not None:
-            yield Item(error, item_name(item) + ERROR)
+            yield Item(error if known is None else Case(((known, error),)), item_name(item) + ERROR)
 
 
 def kept_share(weight: Expr) -> Item:
-    """The part of the rows that is in the sample."""
-    return Item(Call("divide", (Aggregate("count", ()), Aggregate("sum", (weight,)))), KEPT_SHARE)
+    """The part of the rows that is in the sample, if that was drawn at random."""
+    return Item(Call("divide", (KEPT, Aggregate("sum", (weight,)))), KEPT_SHARE)

@@ -5,11 +5,19 @@
     n           sum(w)                                           w: how many events that came an event stands for
     a           sum(w x) / sum(w)
     n_error     ...                                              standard errors, see `estimates`
-    kept_share  count(*) / sum(w)
+    kept_share  count(*) / (count(*) + shed)                     shed: how many events of the window were shed
 
 The rewriting is all there is: below it `w` is a column like any other, so every way to partials, every operator and the
 reference agree. Without APPROX, or with SHED BY, nothing is scaled: the answer is that
 of the kept events, and kept_share tells how many they are.
+
+How many events a window lost is tallied by the run (`slices.shed_tally`), for standing queries that slices of time
+answer. It is not known which groups they were of, or whether WHERE had let them pass:
+
+| kept_share | all events of a window | some: WHERE, GROUP BY, tables | without a tally: joins, questions, rows |
+|---|---|---|---|
+| SHED RANDOM | count(*) / (count(*) + shed) | count(*) / sum(w), an estimate | count(*) / sum(w), an estimate |
+| SHED BY | count(*) / (count(*) + shed) | 1 if nothing was shed, else NULL | NULL |
 
 SHED PROBES loses no event, so only joins are written anew. A pair is found when the last of its events comes, and is
 lost if that one weighs 0:
@@ -24,12 +32,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mullion.algebra.bound_aggregate import SHED
 from mullion.algebra.column_names import conjunction
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.binding.estimates import ONE, SampledUnits, Unit
 from mullion.binding.joins import relation_named
-from mullion.binding.sampled_queries import KEPT_SHARE, kept_share, standard_errors, with_aggregates
-from mullion.binding.scope import called
+from mullion.binding.sampled_queries import KEPT, KEPT_SHARE, kept_share, standard_errors, with_aggregates
+from mullion.binding.scope import OF_THE_ROWS, called
 from mullion.binding.selecting import is_aggregating
 from mullion.binding.streams_read import has_exists, streams_read
 from mullion.errors import CheckError, NotSupported
@@ -72,8 +81,16 @@ def reads_shed_streams(query: Query, streams: Mapping[str, Stream]) -> bool:
     return any(_sources(query, streams))
 
 
-def answered_from_kept(query: Query, streams: Mapping[str, Stream]) -> Query:
-    """The query over the events that were kept. Raises where it cannot be answered from them."""
+LOST = Column(SHED, OF_THE_ROWS)
+NONE_LOST = Call("eq", (LOST, Literal(0, BIGINT)))
+SOME_KEPT = Call("gt", (KEPT, Literal(0, BIGINT)))
+CAME = Call("add", (KEPT, LOST))
+NOT_KNOWN = Literal(None, DOUBLE)
+
+
+def answered_from_kept(query: Query, streams: Mapping[str, Stream], *, by_slices: bool) -> Query:
+    """The query over the events that were kept. Raises where it cannot be answered from them. `by_slices`: it stands,
+    and slices answer it."""
     shed = list(_sources(query, streams))
     if not shed:
         if query.approximate and query.preference is None:
@@ -94,7 +111,8 @@ def answered_from_kept(query: Query, streams: Mapping[str, Stream]) -> Query:
         what = f"this form of query (stream {shed[0].loses})"
         hint = "take aggregates, or rows of streams and joins, without DISTINCT, UNION, EXCEPT, EXISTS, sub-queries"
         raise NotSupported(what, query.place, hint=hint)
-    return _Rewriting(query, shed, _Events(own, streams)).query()
+    tallied = by_slices and _is_tallied(shed[0].named.window)
+    return _Rewriting(query, shed, _Events(own, streams), tallied=tallied).query()
 
 
 class _Events:
@@ -118,8 +136,8 @@ class _Events:
 
 
 class _Rewriting:
-    def __init__(self, query: Query, shed: list[_Source], events: _Events) -> None:
-        self._query, self._shed, self._events = query, shed, events
+    def __init__(self, query: Query, shed: list[_Source], events: _Events, *, tallied: bool) -> None:
+        self._query, self._shed, self._events, self._tallied = query, shed, events, tallied
         units = [*self._kept_events(), *self._probes()]
         self._sample = SampledUnits(tuple(units), is_alone=len(leaves(query.source)) == 1)
         self._weight = self._sample.weight
@@ -158,12 +176,25 @@ class _Rewriting:
         query = replace(self._query, approximate=False, where=conjunction(asked) if asked else None)
         if not is_aggregating(query):
             return replace(query, items=(*query.items, Item(Call("divide", (ONE, self._weight)), KEPT_SHARE)))
-        share = kept_share(self._weight)
+        share = self._share()
         if not self._is_estimate:
             return replace(query, items=(*query.items, share))
         self._check_windows()
         scaled = with_aggregates(query, self._sample.estimate)
-        return replace(scaled, items=(*scaled.items, *standard_errors(self._query, self._sample), share))
+        known = Call("or", (NONE_LOST, SOME_KEPT)) if self._tallied and not query.group_by else None
+        return replace(scaled, items=(*scaled.items, *standard_errors(self._query, self._sample, known), share))
+
+    def _share(self) -> Item:
+        """The part of the events that was kept, as far as it is known."""
+        query = self._query
+        is_of_all = len(leaves(query.source)) == 1 and query.where is None and not query.group_by
+        if self._tallied and is_of_all:
+            some_came = Call("gt", (CAME, Literal(0, BIGINT)))
+            return Item(Case(((some_came, Call("divide", (KEPT, CAME))),)), KEPT_SHARE)
+        if all(source.is_random for source in self._shed):
+            return kept_share(self._weight)
+        whole = Call("and", (NONE_LOST, SOME_KEPT))
+        return Item(Case(((whole, ONE),), NOT_KNOWN) if self._tallied else NOT_KNOWN, KEPT_SHARE)
 
     def _check_windows(self) -> None:
         for source in self._shed:
@@ -172,6 +203,13 @@ class _Rewriting:
                 hint = "take a window in time, such as [RANGE '1 min' SLIDE '1 min']"
                 what = f"SELECT APPROX over so many events of '{source.stream.name}', some of which may have been shed"
                 raise NotSupported(what, window.place or self._query.place, hint=hint)
+
+
+def _is_tallied(window: Window | None) -> bool:
+    """Whether it is known how many events a window has lost: it lies over event time, and its start moves."""
+    if window is None or window.range is None or window.slide is None:
+        return False
+    return window.attribute is None and not window.partition_by and not _counts_events(window)
 
 
 def _counts_events(window: Window) -> bool:

@@ -156,6 +156,12 @@ class Thinner:
         column = events.column(time)
         return kept | np.asarray(column.is_null()) if column.null_count else kept
 
+    def lost(
+        self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
+    ) -> pa.Table:
+        """The events that are not kept."""
+        return events.filter(pa.array(~self.mask(events, part, places, time)))
+
     def of(
         self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
     ) -> pa.Table:

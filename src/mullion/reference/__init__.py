@@ -59,10 +59,12 @@ def answer(
     tables: Tables | None = None,
     versions: Versions | None = None,
     event_time: int | None = None,
+    shed: Sequence[int] = (),
 ) -> Answer:
     """The answer of a standing query over a bounded input: a stream and its events in the order of arrival, or several
     by name; tables as (table, rows) by name, and how they changed. A relation, which was bound before, is answered
-    operator by operator; `event_time` is how far heartbeats have brought any of its streams.
+    operator by operator; `event_time` is how far heartbeats have brought any of its streams. `shed` are the times of
+    events that a stream has lost, for aggregates over its windows.
 
     Values are as in `Vector`: times in microseconds, dates in days.
     """
@@ -78,7 +80,7 @@ def answer(
     parts = window_aggregate(relation.root)
     assert parts is not None
     stream = known[parts.scan.stream]
-    return answer_windows(relation, stream, given[stream.name], rows_of_tables, answered)
+    return answer_windows(relation, stream, given[stream.name], rows_of_tables, answered, shed)
 
 
 def answer_at(

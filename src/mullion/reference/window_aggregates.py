@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
+from mullion.algebra.bound_aggregate import SHED, WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
@@ -35,12 +35,19 @@ class _Event(NamedTuple):
     time: int
     partition: tuple[Any, ...]
     rows: list[_Row]
+    is_lost: bool = False
+    """Whether it was shed: it makes windows due and counts as lost there, and no more."""
 
 
 def answer_windows(
-    relation: Relation, stream: Stream, events: Rows, tables: Tables, windows: Callable[..., list[View]]
+    relation: Relation,
+    stream: Stream,
+    events: Rows,
+    tables: Tables,
+    windows: Callable[..., list[View]],
+    shed: Sequence[int] = (),
 ) -> Answer:
-    """The answer at all windows that are asked about, each by itself."""
+    """The answer at all windows that are asked about, each by itself. `shed` are the times of events that are lost."""
     parts = window_aggregate(relation.root)
     assert parts is not None, "not an aggregate over the window of one stream"
     lookups = [TableRows(lookup, tables[lookup.table][1]) for lookup in parts.lookups]
@@ -50,9 +57,14 @@ def answer_windows(
     # Stable: events of one time stay as they arrived.
     ordered = sorted(timed, key=lambda event: (event[axis], event[stream.time_column]))
     seen = [_event(parts, stream, event, axis, lookups) for event in ordered]
+    frame = parts.scan.window
+    if frame.slide is not None and frame.rows is None and frame.attribute is None:
+        seen = sorted([*seen, *(_Event(time, (), [], is_lost=True) for time in shed)], key=lambda event: event.time)
     rows = []
     for view in windows(relation, [event.time for event in seen], [event.partition for event in seen]):
-        rows += _answer_window(relation, parts, view, [row for place in view.places for row in seen[place].rows])
+        held = [seen[place] for place in view.places]
+        lost = sum(event.is_lost for event in held)
+        rows += _answer_window(relation, parts, view, [row for event in held for row in event.rows], lost)
     bounds = bounds_of(parts.scan)
     shown = parts.project.items[: len(relation.names)]
     return Answer((*WINDOW_COLUMNS, *relation.names), (bounds, bounds, *(type_ for _, _, type_ in shown)), rows)
@@ -87,7 +99,9 @@ def _row(grouped: Aggregated, columns: Mapping[str, Vector]) -> _Row:
     return _Row(keys, tuple(contribution(bound, columns) for bound in grouped.aggregates))
 
 
-def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held: list[_Row]) -> list[tuple[Any, ...]]:
+def _answer_window(
+    relation: Relation, parts: WindowAggregate, view: View, held: list[_Row], lost: int
+) -> list[tuple[Any, ...]]:
     grouped, bounds, items = parts.aggregated, (view.start, view.end), parts.project.items
     groups: dict[tuple[Any, ...], list[_Row]] = {} if grouped.keys else {(): held}
     if grouped.keys:
@@ -96,6 +110,7 @@ def _answer_window(relation: Relation, parts: WindowAggregate, view: View, held:
     answers = []
     for keys, events in groups.items():
         columns = {n: Vector.of(bounds_of(parts.scan), [at]) for n, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
+        columns[SHED] = Vector.of(BIGINT, [lost])
         for i, ((_, type_), key) in enumerate(zip(grouped.keys, keys, strict=True)):
             columns[f"#k{i}"] = Vector.of(type_, [key])
         for i, bound in enumerate(grouped.aggregates):

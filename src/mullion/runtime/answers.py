@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -137,14 +138,27 @@ class AnswersStage:
         assert sharing_set.plan is not None
         limits = self._state.limits
         if grouping.name not in sharing_set.shards:
-            portions = self._counted_slices(sharing_set, limits.portions(due), work)
+            portions = self._with_shed(due, self._counted_slices(sharing_set, limits.portions(due), work))
             return sharing_set.tier.answer(grouping, portions, work, sharing_set.plan.counting(grouping))
         limits.note(due)
         whole = [shown(due.whole(), due.queries)] if len(due) else []
         answers = []
-        for portion in self._counted_slices(sharing_set, whole, work):
+        for portion in self._with_shed(due, self._counted_slices(sharing_set, whole, work)):
             answers += self._answer_in_shards(sharing_set, grouping, portion, mark, work)
         return answers
+
+    def _with_shed(self, runs: WindowRuns, portions: Iterable[Due]) -> Iterator[Due]:
+        """The windows with how many of their events were shed."""
+        state, queries = self._state, runs.queries
+        if not state.counts.shed:
+            yield from portions
+            return
+        # What a stream keeps has lost what was shed, in slices of others; what its source gives again has not.
+        is_whole = state.source.cannot_read_again() is None
+        read_again = [query.entered_after if is_whole else None for query in queries]
+        unknown = [i for i, query in enumerate(queries) if query.backfill and query.tag and not is_whole]
+        for due in portions:
+            yield replace(due, shed=state.overload.tally.of(due, read_again, unknown))
 
     @staticmethod
     def _counted_slices(sharing_set: SharingSet, portions: Iterable[Due], work: Work) -> Iterator[Due]:
@@ -169,10 +183,13 @@ class AnswersStage:
         watermark, oldest = self._state.watermark, self._state.oldest
         assert watermark is not None and oldest is not None
         scheduled = self._state.scheduling.needed_from(oldest)
+        needed = watermark
         for sharing_set in self._state.sets.values():
             assert sharing_set.plan is not None
             horizon = sharing_set.tier.forget(sharing_set.plan, watermark, scheduled)
             sharing_set.kept_stretches.forget(horizon)
+            needed = min(needed, horizon)
             for shards in () if is_endless(sharing_set.plan) else sharing_set.shards.values():
                 shards.forget(horizon)
+        self._state.overload.tally.forget_before(needed)
         self._state.ordered.forget(watermark)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.thinning import Thinning
+from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
 from mullion.runtime.monitor import Waiting
@@ -26,6 +27,7 @@ from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials
+from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
@@ -85,6 +87,9 @@ class Batch(Protocol):
 
     def thinned(self, thinning: Thinning) -> Batch:
         """The batch of a stream that may shed, as far as its events are kept."""
+
+    def shed(self, bounds: Stretch, windows: Sequence[Period]) -> ShedEvents:
+        """Of a batch that was thinned, the events within the bounds that are not kept, in the slices of windows."""
 
     def worths(self, most: int) -> npt.NDArray[np.float64]:
         """What SHED BY says of about so many of its events, taken from all over it where that can be had."""

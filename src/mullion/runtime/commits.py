@@ -25,6 +25,7 @@ from mullion.runtime.stream_state import StreamState
 from mullion.runtime.view import SharedSubWindows, View
 from mullion.slices.bounds import EVERYWHERE
 from mullion.slices.kept_stretches import KeptStretches
+from mullion.slices.shed_tally import ShedTally
 from mullion.storage.files import REPAIR
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
@@ -88,6 +89,7 @@ class Commits(CommitCourse[StreamState]):
             "newest": state.newest,
             "newest_since": state.newest_since,
             "holding": state.holding.snapshot(),
+            "shed": state.overload.tally.snapshot(),
             "heartbeat": [state.heartbeat, state.is_behind],
             "watermark": state.watermark,
             "ahead": state.stream.ahead,
@@ -150,6 +152,7 @@ class Commits(CommitCourse[StreamState]):
         state.oldest, state.newest = recorded["oldest"], recorded["newest"]
         state.newest_since = recorded.get("newest_since", 0)
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
+        state.overload.tally = ShedTally(*recorded.get("shed", ()))
         state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
         state.counts = Counts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])

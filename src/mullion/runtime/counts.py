@@ -42,7 +42,7 @@ class Counts(RunCounts):
     broken: int = 0
     """Events that came after the end of their key (PUNCTUATE)."""
     shed: int = 0
-    """Events that were left out because the run was behind: as many as the source says that came, or about as many."""
+    """Events that were left out because the run was behind."""
     unprobed: int = 0
     """Events that were kept and of which joins did not look for partners, because the run was behind."""
     odd_times: str = ""

@@ -19,6 +19,7 @@ from mullion.options import Options
 from mullion.runtime.batch import Batch, Source
 from mullion.runtime.counts import Counts, add_counts
 from mullion.runtime.monitor import Monitor, Policy
+from mullion.slices.shed_tally import ShedTally
 from mullion.storage.batch_notes import BatchNotes
 from mullion.storage.fault_points import fault_point
 from mullion.storage.files import CommittedFiles
@@ -41,8 +42,8 @@ class Overload:
         """What was kept of batches that were not kept whole."""
         self.thinning = WHOLE
         """What is kept of the batch at work, or of the last one."""
-        self._size: int | None = None
-        """How many records the batch held before, where that is known."""
+        self.tally = ShedTally()
+        """What windows have lost."""
         self._before = Counts()
 
     def thinned(self, batch: Batch, counts: Counts) -> Batch:
@@ -55,10 +56,14 @@ class Overload:
         self.thinning = self._decided(batch) if noted is None else noted
         if noted is None and not self.thinning.is_whole:
             self.notes.note(batch.number, self.thinning)
-        self._size = None if self.thinning.is_whole else batch.size
         fault_point("after shedding is decided")
         self._tell(before.weight)
         return batch.thinned(self.thinning)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no event of the batch at work is lost."""
+        return self.thinning.is_whole or not self._drops_events
 
     @property
     def _drops_events(self) -> bool:
@@ -79,15 +84,12 @@ class Overload:
             name, why = self._stream.name, "is behind" if now > before else "recovers"
             log.warning("stream '%s' %s: %s %s", name, why, how, what)
 
-    def count(self, counts: Counts, queries: list[str]) -> int:
+    def count(self, counts: Counts, queries: list[str], shed: int) -> int:
         """Count what was shed of the batch. Returns how many records came."""
         kept = sum(getattr(counts, kind) - getattr(self._before, kind) for kind in _RECORDS)
-        if self.thinning.is_whole or not self._drops_events:
-            return kept
-        came = round(kept * self.thinning.weight) if self._size is None else max(self._size, kept)
-        counts.shed += came - kept
-        add_counts(counts.shed_by_query, dict.fromkeys(queries, came - kept))
-        return came
+        counts.shed += shed
+        add_counts(counts.shed_by_query, dict.fromkeys(queries, shed) if shed else {})
+        return kept + shed
 
     def observe(self, batch: int, began: float, ended: float, came: int, due: int) -> None:
         """The batch is done."""

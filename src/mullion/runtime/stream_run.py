@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.summaries import StreamStructure
+from mullion.language.query import TIME_AXIS
 from mullion.memory import Memory
 from mullion.planner.sliced import SlicedAggregation
 from mullion.questions_first import give_way
@@ -111,7 +112,8 @@ class StreamRun(StreamState):
         give_way()
         aside.warn_of_odd_times(seen)
         aside.malformed(seen.malformed)
-        came = self.overload.count(self.counts, [*(query.name for query in self.queries), *self.relations])
+        shed = self._tally_shed(batch, aside, seen)
+        came = self.overload.count(self.counts, [*(query.name for query in self.queries), *self.relations], shed)
         self.counts.batches += 1
         self._advance(seen, batch.number)
         self.admission.take_side_jobs(wait=self.bounded)
@@ -127,6 +129,23 @@ class StreamRun(StreamState):
         self.overload.monitor.can_stretch = bool(self.scheduling.standings)
         self.overload.observe(batch.number, began, ended, came, self._due)
         self.scheduling.pace.behind(self.overload.monitor.stretch)
+
+    def _tally_shed(self, batch: Batch, aside: SetAside, seen: Tally) -> int:
+        """Note when the events were that are not kept: as others do, they make windows due and let event time go on.
+        Returns how many there are."""
+        if self.overload.keeps_all:
+            return 0
+        windows = tuple({query.window for query in self.queries if query.axis == TIME_AXIS})
+        shed = batch.shed(aside.bounds, windows)
+        if shed.oldest is None or shed.newest is None:
+            return shed.number
+        self.overload.tally.add(batch.number, shed)
+        for sharing_set in self.sets.values():
+            assert sharing_set.plan is not None
+            sharing_set.tier.add_slices(shed.cut(sharing_set.plan.windows).slices)
+        seen.oldest = shed.oldest if seen.oldest is None else min(seen.oldest, shed.oldest)
+        seen.newest = shed.newest if seen.newest is None else max(seen.newest, shed.newest)
+        return shed.number
 
     @property
     def _due(self) -> int:

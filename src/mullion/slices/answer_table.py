@@ -13,16 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
+from mullion.algebra.bound_aggregate import SHED, WINDOW_COLUMNS, BoundAggregate
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.dictionary import coded
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import Vector
 from mullion.instants import NO_START
 from mullion.language.query import Column, Expr, walk
+from mullion.language.types import BIGINT
 from mullion.planner.sliced import AnswerTemplate
 from mullion.questions_first import give_way
 from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
+from mullion.slices.due import NOT_KNOWN
 from mullion.slices.pairs import Pairs
 
 FEW_PAIRS = 4
@@ -37,6 +39,8 @@ class Windows(NamedTuple):
     closes: Times
     number: Index | None
     """Where windows are not told apart by their ends."""
+    shed: Times | None = None
+    """How many of their events were shed, or `NOT_KNOWN`; None: none."""
 
 
 class WindowGroups(Protocol):
@@ -154,6 +158,10 @@ class AnswerTable:
             return Vector(type_, pairs.spread(opens), _all(len(pairs)) if valid.all() else pairs.spread(valid))
         if name == "window_end":
             return Vector(type_, pairs.spread(self._windows.closes), _all(len(pairs)))
+        if name == SHED:
+            shed = self._windows.shed
+            lost = np.zeros(len(pairs), np.int64) if shed is None else pairs.spread(shed)
+            return Vector(BIGINT, lost, lost != NOT_KNOWN)
         at = int(name[2:])
         return self._found.key_vector(at) if name[1] == "k" else self._found.aggregate(self._template.aggregates[at])
 

@@ -54,6 +54,9 @@ class Cursor:
     """A window that held an event has been answered; from then on empty ones are answers too."""
 
 
+NOT_KNOWN = -1
+
+
 @dataclass(frozen=True)
 class Due:
     """Windows to answer: `query` is the index among the grouping's queries; sorted by query, then by end."""
@@ -64,14 +67,15 @@ class Due:
     opens: Times | None = None
     closes: Times | None = None
     """The bounds that are shown, where they are not start and end; see `instants.NO_START`."""
+    shed: Times | None = None
+    """How many events that came were shed, by window, or `NOT_KNOWN`; None: none of any."""
 
     def __len__(self) -> int:
         return len(self.query)
 
     def part(self, low: int, high: int) -> Due:
         """The windows from one number to another."""
-        columns = self.query, self.start, self.end, self.opens, self.closes
-        return Due(*(None if column is None else column[low:high] for column in columns))  # type: ignore[arg-type]
+        return self._taken(slice(low, high))
 
     def of(self, queries: Sequence[int]) -> Due:
         """The windows of some queries."""
@@ -79,11 +83,11 @@ class Due:
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> Due:
         """Some of the windows."""
-        if wanted.all():
-            return self
-        opens = None if self.opens is None else self.opens[wanted]
-        closes = None if self.closes is None else self.closes[wanted]
-        return Due(self.query[wanted], self.start[wanted], self.end[wanted], opens, closes)
+        return self if wanted.all() else self._taken(wanted)
+
+    def _taken(self, which: slice | npt.NDArray[np.bool_]) -> Due:
+        columns = self.query, self.start, self.end, self.opens, self.closes, self.shed
+        return Due(*(None if column is None else column[which] for column in columns))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -210,9 +210,9 @@ def make_answers(
         return None
     opens, closes = due.start if due.opens is None else due.opens, _closes(due)
     number = None if due.closes is None else windows
-    table = AnswerTable(
-        template, len(grouping.keys), Windows(due.query[windows], opens[windows], closes[windows], number), found
-    )
+    shed = None if due.shed is None else due.shed[windows]
+    asked = Windows(due.query[windows], opens[windows], closes[windows], number, shed)
+    table = AnswerTable(template, len(grouping.keys), asked, found)
     bad = table.bad()
     for at, times in zip(*np.unique(bad, return_counts=True), strict=True) if len(bad) else ():
         name = grouping.queries[at].name

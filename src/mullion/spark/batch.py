@@ -17,7 +17,8 @@ from mullion.algebra.streams import Stream
 from mullion.errors import SourceError
 from mullion.expressions.evaluate import is_vectorised
 from mullion.kernels.arrival import FileOrder
-from mullion.kernels.thinning import Thinner, Thinning, worth_text
+from mullion.kernels.thinning import Thinner, Thinning
+from mullion.language.query import Period
 from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
@@ -28,12 +29,12 @@ from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.partial import Input
+from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import row_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection, send
-from mullion.spark.expressions import spark_text
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import (
     FilePortions,
@@ -55,6 +56,7 @@ from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.own_session import Executors
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
 from mullion.spark.shard_tasks import adopt, run_shards, write_shards
+from mullion.spark.shed_events import shed_events, worths
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
     ROW,
@@ -105,16 +107,11 @@ class SparkBatch:
 
         return SparkBatch(self._number, opened, self._look)
 
+    def shed(self, bounds: Stretch, windows: Sequence[Period]) -> ShedEvents:
+        return shed_events(self._events, self._pieces(()), bounds, windows)
+
     def worths(self, most: int) -> npt.NDArray[np.float64]:
-        shedding, events = self._events.stream.shedding, self._events
-        assert shedding is not None and shedding.by is not None
-        size = self.size
-        if size is not None and size > most:
-            events = replace(events, thinning=Thinning(size / most))
-        elif size is None:
-            events = events.first(most)
-        column = events.select([f"{worth_text(spark_text(shedding.by))} AS worth"]).toArrow().column("worth")
-        return np.asarray(column, np.float64)
+        return worths(self._events, self.size, most)
 
     @property
     def size(self) -> int | None:
@@ -125,7 +122,7 @@ class SparkBatch:
         return self._pieces_for(groupings) is not None
 
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
-        self._check_rows()
+        _check_rows(self.size, self._events)
         own = not inputs.evaluated and not inputs.bad
         pieces = self._pieces(inputs.columns) if own else None
         if pieces:
@@ -133,17 +130,6 @@ class SparkBatch:
             thinned = self._events.thinned
             return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts), thinned=thinned))
         return self._events.read(selection(inputs, self._events.stream))
-
-    def _check_rows(self) -> None:
-        """Refuse more rows than the driver can hold, before they are read."""
-        rows, most = self.size, self._events.most
-        if rows is not None and most is not None and rows > most:
-            raise SourceError(
-                f"a batch of stream '{self._events.stream.name}' has {rows:,} events, and memory is for {most:,}: "
-                "joins, row windows, KEEP and the like take all events of a batch at once",
-                hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
-                "by OPTIONS (maxFilesPerTrigger '1')",
-            )
 
     def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
         events = replace(self._for_plan(together, tables), begun=self._begun)
@@ -221,6 +207,17 @@ class SparkBatch:
             pieces = pieces_of(paths, events.stream, wanted) if paths is not None and readable else None
             self._pieces_of[key] = None if pieces is None else tuple(pieces)
         return self._pieces_of[key]
+
+
+def _check_rows(rows: int | None, events: SparkEvents) -> None:
+    """Refuse more rows than the driver can hold, before they are read."""
+    if rows is not None and events.most is not None and rows > events.most:
+        raise SourceError(
+            f"a batch of stream '{events.stream.name}' has {rows:,} events, and memory is for {events.most:,}: "
+            "joins, row windows, KEEP and the like take all events of a batch at once",
+            hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
+            "by OPTIONS (maxFilesPerTrigger '1')",
+        )
 
 
 @dataclass

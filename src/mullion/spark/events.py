@@ -67,6 +67,8 @@ class SparkEvents:
     """Rows that the driver can hold."""
     thinning: Thinning = WHOLE
     """What is kept of the events."""
+    lost: bool = False
+    """Whether those are meant that are not kept."""
     cuts: tuple[int, ...] = ()
     """Times at which Spark cuts the batch, so that it hands over so many partials at once that they fit."""
 
@@ -112,7 +114,8 @@ class SparkEvents:
         """What is kept of its files' rows, for whoever reads them; None where all of them are."""
         if self.thinning.is_whole or self.files is None:
             return None
-        return ThinnedFiles(Thinner.of_stream(self.stream, self.thinning), self.files.checksums_of(local))
+        thinner = Thinner.of_stream(self.stream, self.thinning)
+        return ThinnedFiles(thinner, self.files.checksums_of(local), self.lost)
 
     def _weight(self) -> str:
         """The weight of the events of a stream that may shed; while it does, with what tells which are kept."""
@@ -135,7 +138,8 @@ class SparkEvents:
         shedding = self.stream.shedding
         if shedding is None or not shedding.drops_events or self.thinning.is_whole:
             return ""
-        return f" AND ({TIME} IS NULL OR {self.thinning.text(HASH, WORTH)})"
+        kept = f"({TIME} IS NULL OR {self.thinning.text(HASH, WORTH)})"
+        return f" AND NOT {kept}" if self.lost else f" AND {kept}"
 
     def _identity(self) -> str:
         """A hash of what an event is told apart by: file and row, or partition and offset."""

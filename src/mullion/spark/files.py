@@ -250,10 +250,13 @@ class ThinnedFiles:
     thinner: Thinner
     parts: Mapping[str, int]
     """By their paths."""
+    lost: bool = False
+    """Whether the other rows are meant."""
 
     def of(self, events: pa.Table, path: str, row: int) -> pa.Table:
-        """Those of the rows from a number on that are kept."""
-        return self.thinner.of(events, self.parts[path], np.arange(row, row + len(events)), TIME)
+        """Those of the rows from a number on that are kept, or the others."""
+        taken = self.thinner.lost if self.lost else self.thinner.of
+        return taken(events, self.parts[path], np.arange(row, row + len(events)), TIME)
 
 
 def heads(
