@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import HOLISTIC, Aggregate, Partial
+from mullion.aggregates.extremes import Smallest
 from mullion.aggregates.integer_states import always
-from mullion.expressions.arrays import Counts
+from mullion.expressions.arrays import Counts, Whole
 from mullion.expressions.vector import Vector, constant, dtype_of
 from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.language.types import counted as list_of_counted
@@ -49,6 +50,21 @@ class Counted(Protocol):
     def present_sums(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum of the numbers of those codes that are present."""
         ...
+
+
+def has_order(types: Sequence[Type]) -> bool:
+    """Whether values are numbers, times or truth values, which are whole numbers in their order."""
+    if len(types) != 1 or types[0].kind in ("interval", "void"):
+        return False
+    return Smallest(types[0]).stands_alone
+
+
+def values_of(numbers: Whole, types: Sequence[Type]) -> tuple[Vector, ...]:
+    """The values that are these numbers in their order; NULLs where they have no order, and are only told apart."""
+    if not has_order(types):
+        return tuple(constant(type_, None, len(numbers)) for type_ in types)
+    stored = Smallest(types[0]).store((numbers,), ())[0]
+    return (Vector(stored.type, stored.values, np.ones(len(numbers), np.bool_)),)
 
 
 @dataclass(frozen=True)

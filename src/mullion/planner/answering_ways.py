@@ -19,6 +19,8 @@ import numpy.typing as npt
 from mullion.aggregates.exact_sums import Residue
 from mullion.aggregates.extremes import Largest, Smallest
 from mullion.aggregates.integer_states import WholeNumbers
+from mullion.aggregates.values import CountDistinct, has_order
+from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.instants import EVERYTHING
 from mullion.planner.plan import Grouping, Plan, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
@@ -51,14 +53,19 @@ def _is_swept(state: StateColumn) -> bool:
 
 
 def can_slide(templates: Iterable[AnswerTemplate]) -> bool:
-    """Whether windows can be kept from batch to batch. Value counts cannot, nor can sketches that only mean
-    something among those that were loaded with them."""
+    """Whether windows can be kept from batch to batch. Sketches that only mean something among those that were loaded
+    with them cannot, nor can value counts where the order of texts matters."""
     aggregates = [aggregate for template in templates for aggregate in template.aggregates]
-    return not any(aggregate.values for aggregate in aggregates) and all(
+    return all(map(_values_can_slide, aggregates)) and all(
         state.partial.stands_alone or state.partial.is_numbered
         for aggregate in aggregates
         for state in states_of(aggregate)
     )
+
+
+def _values_can_slide(aggregate: BoundAggregate) -> bool:
+    types = [type_ for _, type_ in aggregate.values]
+    return not types or isinstance(aggregate.aggregate, CountDistinct) or has_order(types)
 
 
 def swept_templates(grouping: Grouping) -> dict[int, bool]:

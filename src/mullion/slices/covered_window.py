@@ -18,7 +18,7 @@ from mullion.expressions.arrays import Codes, Index, grown
 from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.vector import arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
-from mullion.slices.kept_window import GroupStates
+from mullion.slices.group_states import GroupStates
 
 SPARE = 1024
 """Groups that nobody has any more, beside as many as there are, before all are numbered anew."""
@@ -58,7 +58,7 @@ class CoveredWindow:
         combined = {state: self._combined(state, parts, at, room) for state in states}
         held = {state: tuple(field[lines] for field in fields) for state, fields in combined.items()}
         keys = self._numbers.rows(lines) if has_keys else self._schema.empty_table()
-        return GroupStates(keys, np.arange(len(lines)), held, lines, np.zeros(len(lines), np.int64))
+        return GroupStates(keys, np.arange(len(lines)), held, lines, np.zeros(len(lines), np.int64), lines)
 
     def _numbered(self, at: int, part: GroupStates) -> Codes:
         """The groups of a part by numbers that all parts have in common."""

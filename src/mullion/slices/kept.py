@@ -12,25 +12,22 @@ window whose slot is covered by others that are due as well does not even slide:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
-from mullion.expressions.arrays import Index, Mask
+from mullion.expressions.arrays import Index
 from mullion.instants import EVERYTHING
-from mullion.language.query import Period
-from mullion.lazy import cached_property
 from mullion.memory import Memory, default_limit
-from mullion.planner.answering_ways import can_slide
 from mullion.planner.plan import Grouping, Plan, StateColumn
 from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
+from mullion.slices.group_states import GroupStates
+from mullion.slices.kept_counts import CountedWindow
 from mullion.slices.kept_covers import CoveringKinds, KeptCovers, Slid, WindowKind, states_of_template
-from mullion.slices.kept_window import GroupStates, KeptWindow
+from mullion.slices.kept_families import DueWindows, Families, Family, kinds_of
+from mullion.slices.kept_window import KeptWindow
 from mullion.slices.slid_groups import SlidGroups
 from mullion.slices.subwindow import PartialSubWindows, rows_of_a_slot
 
@@ -40,36 +37,12 @@ calls that take as long with few rows as with many. Windows that no row stays in
 have."""
 MOVED = 8.0
 """What a row costs that enters or leaves, against one that is gone over with all others."""
+CELL = 0.25
+"""What a value costs that is looked at in its window, whether it has moved or not."""
 CALM = 2
 """So often in a row sliding must have been the cheaper way before anything is kept: a backlog has a last batch, too."""
 UNUSED = 0.25
 """The part of a family's slots that nobody may ask for any more before it is built again without them."""
-
-
-class Shape(NamedTuple):
-    """What windows have in common that slide together."""
-
-    period: Period
-    states: frozenset[StateColumn]
-
-
-class Family(NamedTuple):
-    """Windows that slide together: they have the same ends, and the same is kept of them."""
-
-    grouping: str
-    period: Period
-    states: frozenset[StateColumn]
-    range: int
-    """As it is due: windows over the order of events may be others than their period says."""
-
-
-@dataclass
-class _Due:
-    """The due windows of a family, in the order of their ends."""
-
-    windows: Index
-    slots: set[str] = field(default_factory=set)
-    """All that slide with it, whether they are due or not."""
 
 
 class KeptWindows:
@@ -82,7 +55,9 @@ class KeptWindows:
         self._covered: dict[WindowKind, tuple[CoveringKinds, CoveredWindow]] = {}
         self._too_large: dict[Family, int] = {}
         """Families that did not fit, and the bytes that they took."""
-        self._groupings: dict[str, _Families] = {}
+        self._groupings: dict[str, Families] = {}
+        self._counting: dict[str, Sequence[Grouping]] = {}
+        """What counts values for groupings, when they were asked last."""
         self._rows_of_a_slot = WeakKeyDictionary[PartialSubWindows, float]()
         self.limit: int | None = None
         """Bytes that all of it may take; None for the share of this machine's memory."""
@@ -106,7 +81,7 @@ class KeptWindows:
         then the window is built again. Nothing is kept beside sub-windows that not all queries may read."""
         if entry.readers is not None:
             self._kept.clear()
-        stale = [k for k, kept in self._kept.items() if k.grouping == entry.grouping and kept.holds_some_of(entry)]
+        stale = [k for k, kept in self._kept.items() if kept.reads(entry.grouping) and kept.holds_some_of(entry)]
         for family in stale:
             del self._kept[family]
 
@@ -115,20 +90,27 @@ class KeptWindows:
         if not self._kept:
             return
         families = [self._families(grouping) for grouping in plan.answering]
-        asked = {(own.grouping, period, states) for own in families for period, states in own.known}
+        asked = {(own.grouping, *shape) for own in families for shape in own.known}
         kinds = {kind for own in families for kind in own.kinds}
-        self._kept = {family: kept for family, kept in self._kept.items() if family[:3] in asked}
-        self._too_large = {family: size for family, size in self._too_large.items() if family[:3] in asked}
+        self._kept = {family: kept for family, kept in self._kept.items() if family[:4] in asked}
+        self._too_large = {family: size for family, size in self._too_large.items() if family[:4] in asked}
         self._covered = {kind: own for kind, own in self._covered.items() if kind in kinds}
         self._covers.forget(kinds)
         for kept in self._kept.values():
             kept.forget(entries, horizon)
 
     def answer(
-        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, work: Work
+        self,
+        entries: Sequence[PartialSubWindows],
+        grouping: Grouping,
+        due: Due,
+        work: Work,
+        counting: Sequence[Grouping] = (),
     ) -> tuple[Iterator[Answers], Due]:
-        """Answers of due windows, and those that are had sooner from all sub-windows anew."""
+        """Answers of due windows, and those that are had sooner from all sub-windows anew. `counting` are the groupings
+        that count the values of this one."""
         families = self._families(grouping)
+        self._counting[grouping.name] = counting
         slides = families.can_slide[due.query] & (due.end - due.start < EVERYTHING) & (due.end > due.start)
         if not slides.any():
             return iter(()), due
@@ -144,10 +126,10 @@ class KeptWindows:
             sliding = families.of(own)
         return self._answers(entries, grouping, own, sliding, work), rest
 
-    def _families(self, grouping: Grouping) -> _Families:
+    def _families(self, grouping: Grouping) -> Families:
         found = self._groupings.get(grouping.name)
         if found is None or found.source is not grouping:
-            found = self._groupings[grouping.name] = _Families(grouping)
+            found = self._groupings[grouping.name] = Families(grouping)
         return found
 
     # Which way
@@ -157,28 +139,35 @@ class KeptWindows:
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
         due: Due,
-        sliding: Mapping[Family, _Due],
+        sliding: Mapping[Family, DueWindows],
         fits: set[Family],
     ) -> bool:
         """Whether these windows slide, counted in rows that are gone over. It is the one place where that is decided:
         anew, all rows of the slots from the first start on are; sliding, a step for each end, and what has moved."""
         reach = int(due.end.max() - due.start.min())
-        each = self._density(entries, grouping, reach)
-        anew = ANEW + each * reach * len(np.unique(grouping.slot_of[due.query]))
+        each = self._density(entries, grouping.name, reach)
+        counted = {
+            name: self._density(entries, name, reach)
+            for name in frozenset[str]().union(*(family.counted for family in sliding))
+        }
+        slots = len(np.unique(grouping.slot_of[due.query]))
+        anew = ANEW + (each + sum(counted.values())) * reach * slots
         slid = 0.0
         for family in fits:
             ends = due.end[sliding[family].windows]
             kept = self._kept.get(family)
             since = int(ends[0]) - family.period.slide if kept is None else min(kept.high, int(ends[0]))
-            moved = 2.0 * min(int(ends[-1]) - since, family.range) * each * len(sliding[family].slots)
-            slid += STEP * len(np.unique(ends)) + MOVED * moved
+            values, instants = sum(counted[name] for name in family.counted), len(np.unique(ends))
+            moved = 2.0 * min(int(ends[-1]) - since, family.range) * (each + values) * len(sliding[family].slots)
+            looked_at = instants * family.range * values * len(sliding[family].slots)
+            slid += STEP * instants + MOVED * moved + CELL * looked_at
         pays = bool(fits) and slid <= anew
         self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
         return pays and (fits <= self._kept.keys() or self._calm[grouping.name] >= CALM)
 
-    def _density(self, entries: Sequence[PartialSubWindows], grouping: Grouping, reach: int) -> float:
+    def _density(self, entries: Sequence[PartialSubWindows], grouping: str, reach: int) -> float:
         """How many rows a slot has in a microsecond, on the average; at least so much time is kept."""
-        own = [entry for entry in entries if entry.grouping == grouping.name and len(entry.slices)]
+        own = [entry for entry in entries if entry.grouping == grouping and len(entry.slices)]
         for entry in own:
             if entry not in self._rows_of_a_slot:
                 self._rows_of_a_slot[entry] = rows_of_a_slot(entry)
@@ -211,11 +200,12 @@ class KeptWindows:
         entries: Sequence[PartialSubWindows],
         grouping: Grouping,
         due: Due,
-        sliding: Mapping[Family, _Due],
+        sliding: Mapping[Family, DueWindows],
         work: Work,
     ) -> Iterator[Answers]:
-        kinds, family_of = _kinds(grouping, due, sliding)
-        covering = self._covers.choose(grouping, due, kinds, lambda kind: self._slid(family_of, kind))
+        kinds, family_of = kinds_of(grouping, due, sliding)
+        whole = {kind: own for kind, own in kinds.items() if not family_of[kind].counted}
+        covering = self._covers.choose(grouping, due, whole, lambda kind: self._slid(family_of, kind))
         groups: dict[int, GroupStates] = {}
         for family, own in sliding.items():
             combined = {kind.slot for kind in covering if family_of[kind] == family}
@@ -238,7 +228,7 @@ class KeptWindows:
         grouping: Grouping,
         family: Family,
         due: Due,
-        own: _Due,
+        own: DueWindows,
         combined: set[str],
         work: Work,
     ) -> dict[int, GroupStates]:
@@ -252,7 +242,7 @@ class KeptWindows:
         start, end = int(due.start[first]), int(due.end[first])
         is_behind = kept is None or start < kept.low or end < kept.high
         if kept is None or is_behind or _are_others(slots, kept.slots):
-            kept = self._kept[family] = KeptWindow(grouping, sorted(slots), sorted(family.states, key=_name), start)
+            kept = self._kept[family] = self._new(family, grouping, sorted(slots), start)
         before = kept.operations
         kept.moved[:] = 0
         by_end: dict[int, list[tuple[int, str]]] = {}
@@ -265,6 +255,13 @@ class KeptWindows:
             groups |= {window: held[slot] for window, slot in windows}
         work.final += kept.operations - before
         return groups
+
+    def _new(self, family: Family, grouping: Grouping, slots: Sequence[str], start: int) -> KeptWindow:
+        states = sorted(family.states, key=_name)
+        if not family.counted:
+            return KeptWindow(grouping, slots, states, start)
+        counting = [other for other in self._counting[grouping.name] if other.name in family.counted]
+        return CountedWindow(grouping, slots, states, start, counting)
 
     def _combine(
         self,
@@ -292,7 +289,7 @@ class KeptWindows:
         work.final += covered.operations - operations
         return found
 
-    def _keep_within_limit(self, families: Mapping[Family, _Due]) -> None:
+    def _keep_within_limit(self, families: Mapping[Family, DueWindows]) -> None:
         """Let the largest of these families go until the others fit."""
         sizes = {family: kept.size for family, kept in self._kept.items()}
         left = sum(sizes.values())
@@ -302,76 +299,6 @@ class KeptWindows:
             left -= sizes[family]
             self._too_large[family] = sizes[family]
             del self._kept[family]
-
-
-class _Families:
-    """The families of a grouping's queries."""
-
-    def __init__(self, grouping: Grouping) -> None:
-        self.source, self.grouping = grouping, grouping.name
-        codes, templates = grouping.templates
-        self.can_slide: Mask = np.array([can_slide([template]) for template in templates], np.bool_)[codes]
-        """Whether the windows of each query may be kept."""
-
-    @cached_property
-    def _members(self) -> tuple[npt.NDArray[np.intp], dict[Shape, set[str]]]:
-        """The family of each query, and the slots of each family."""
-        source = self.source
-        slots = source.slot_of.tolist()
-        states: dict[tuple[int, Period], frozenset[StateColumn]] = {}
-        own = [i for i, slides in enumerate(self.can_slide.tolist()) if slides]
-        for i in own:
-            query = source.queries[i]
-            kind = slots[i], query.window
-            states[kind] = states.get(kind, frozenset()) | states_of_template(query.template)
-        members: dict[Shape, set[str]] = {}
-        numbers: dict[Shape, int] = {}
-        family = np.full(len(slots), -1, np.intp)
-        for i in own:
-            window = source.queries[i].window
-            key = Shape(window, states[slots[i], window])
-            family[i] = numbers.setdefault(key, len(numbers))
-            members.setdefault(key, set()).add(source.slot_names[slots[i]])
-        return family, members
-
-    @property
-    def known(self) -> Mapping[Shape, set[str]]:
-        return self._members[1]
-
-    @cached_property
-    def kinds(self) -> frozenset[WindowKind]:
-        return frozenset(
-            WindowKind(self.grouping, slot, period.range) for (period, _), slots in self.known.items() for slot in slots
-        )
-
-    def of(self, due: Due) -> dict[Family, _Due]:
-        """The families of due windows, all of which can slide."""
-        number, range_ = self._members[0][due.query], due.end - due.start
-        order = np.lexsort((due.end, range_, number))
-        cuts = np.flatnonzero((np.diff(number[order]) != 0) | (np.diff(range_[order]) != 0)) + 1
-        keys, found = list(self.known), {}
-        for windows in np.split(order, cuts):
-            key = keys[number[windows[0]]]
-            family = Family(self.grouping, key.period, key.states, int(range_[windows[0]]))
-            found[family] = _Due(windows, self.known[key])
-        return found
-
-
-def _kinds(
-    grouping: Grouping, due: Due, sliding: Mapping[Family, _Due]
-) -> tuple[dict[WindowKind, Index], dict[WindowKind, Family]]:
-    """The due windows of each kind, and its family; where a kind is in several, it is left out."""
-    found: dict[WindowKind, list[int]] = {}
-    families: dict[WindowKind, Family] = {}
-    several = set()
-    for family, own in sliding.items():
-        slots = grouping.slot_of[due.query[own.windows]].tolist()
-        for window, slot in zip(own.windows.tolist(), slots, strict=True):
-            kind = WindowKind(grouping.name, grouping.slot_names[slot], family.range)
-            found.setdefault(kind, []).append(window)
-            if families.setdefault(kind, family) != family:
-                several.add(kind)
-    return {kind: np.array(own, np.intp) for kind, own in found.items() if kind not in several}, families
 
 
 def _are_others(asked: set[str], kept: Sequence[str]) -> bool:

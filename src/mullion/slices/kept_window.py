@@ -31,6 +31,7 @@ from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import runs
 from mullion.expressions.vector import arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
+from mullion.slices.group_states import GroupStates
 from mullion.slices.numbered_values import NumberedValues
 from mullion.slices.stacks import Front, wider
 from mullion.slices.subwindow import PartialSubWindows
@@ -40,27 +41,6 @@ LINES = pa.schema([("slot", pa.int64()), ("group", pa.int64())])
 
 MOMENTS = count(1)
 """They tell apart the groups that have a line one after the other, in whatever window."""
-
-
-class GroupStates(NamedTuple):
-    """What the window of a slot holds, group by group."""
-
-    keys: pa.Table
-    """The keys of groups, perhaps of more than these."""
-    at: Index
-    """Where each group stands among the keys."""
-    states: dict[StateColumn, State]
-    """With values in place of numbers, where these are numbered; see `numbered_values`."""
-    codes: Index
-    """The number that the window has for each group,"""
-    since: Times
-    """and since when: another number there is another group."""
-
-    def between(self, low: int, high: int) -> GroupStates:
-        """Some groups that follow one another."""
-        cut = slice(low, high)
-        states = {state: tuple(field[cut] for field in fields) for state, fields in self.states.items()}
-        return GroupStates(self.keys, self.at[cut], states, self.codes[cut], self.since[cut])
 
 
 class Moving(NamedTuple):
@@ -97,7 +77,7 @@ class KeptWindow:
         self.held: Index = np.zeros(len(self.slots), np.intp)
         """Of each slot, the rows that entered or left since it was told so, and the groups that it had last."""
         self._keys = len(grouping.keys)
-        self._schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
+        self._schema = self._schema_of(grouping)
         self._looked_up = WeakKeyDictionary[PartialSubWindows, tuple[Times, Codes]]()
         """Of sub-windows, the slices of their rows that came in last, and the groups of these."""
         self.states = tuple(dict.fromkeys((EVENTS, *states)))
@@ -133,6 +113,10 @@ class KeptWindow:
         """Let go what lies before the horizon, while it is still there."""
         if self.low < horizon:
             self.slide(entries, horizon, max(self.high, horizon))
+
+    def reads(self, grouping: str) -> bool:
+        """Whether the rows of the grouping are in it."""
+        return grouping == self.grouping
 
     def holds_some_of(self, entry: PartialSubWindows) -> bool:
         """Whether slices of the entry have been taken in already."""
@@ -295,16 +279,43 @@ class KeptWindow:
         first, last = np.searchsorted(slices, own[0]), np.searchsorted(slices, own[-1], "right")
         if np.array_equal(slices[first:last], own):
             return codes[first:last]
-        keys = rows.table.select([f"key{i}" for i in range(self._keys)]).rename_columns(self._schema.names)
-        codes = self._groups.codes(keys if used.all() else keys.filter(pa.array(used)))
+        codes = self._groups.codes(self._keys_of(rows.table if used.all() else rows.table.filter(pa.array(used))))
         self._looked_up[entry] = own, codes
         return codes
+
+    def _schema_of(self, grouping: Grouping) -> pa.Schema:
+        """What tells groups apart."""
+        return pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
+
+    def _keys_of(self, partials: pa.Table) -> pa.Table:
+        return partials.select([f"key{i}" for i in range(self._keys)]).rename_columns(self._schema.names)
+
+    def group_codes(self, partials: pa.Table) -> Codes:
+        """The numbers of the groups of partials, which need not be of this grouping."""
+        return self._groups.codes(self._keys_of(partials))
 
     @property
     def _room(self) -> int:
         return self._lines.room if self._keys else len(self.slots)
 
+    @property
+    def since(self) -> Times:
+        """When each line came."""
+        return self._since[: self._room]
+
+    def lines_of(self, slot: Codes, group: Codes) -> Codes:
+        """The lines of groups that are in the windows of these slots."""
+        return self._lines.codes(pa.table([pa.array(slot), pa.array(group)], schema=LINES))
+
+    def slots_and_keys(self, lines: Codes) -> tuple[Codes, pa.Table]:
+        """The slot and the keys of each line."""
+        return self._slot[lines], self._groups.rows(self._group[lines])
+
     # What it holds
+
+    def totals(self, state: StateColumn) -> State:
+        """What came to each line of a state that has an inverse."""
+        return _at(wider(state.partial, self._totals[state], self._room), slice(self._room))
 
     def groups(self, slots: Iterable[str]) -> dict[str, GroupStates]:
         """For each of these slots every group that has a row in its window; without keys, one in any case."""
@@ -312,7 +323,7 @@ class KeptWindow:
         if not self._keys:
             self.held[wanted] = 1
             return {
-                self.slots[number]: GroupStates(self._schema.empty_table(), line, self._states(line), line, line)
+                self.slots[number]: GroupStates(self._schema.empty_table(), line, self._states(line), line, line, line)
                 for number in wanted
                 for line in [np.array([number])]
             }
@@ -329,7 +340,7 @@ class KeptWindow:
         there = np.zeros(self._groups.room, np.bool_)
         there[codes] = True
         keys, at = self._groups.rows(np.flatnonzero(there)), (np.cumsum(there) - 1)[codes]
-        every = GroupStates(keys, at, self._states(lines), codes, self._since[lines])
+        every = GroupStates(keys, at, self._states(lines), codes, self._since[lines], lines)
         return {self.slots[number]: every.between(bounds[number], bounds[number + 1]) for number in wanted}
 
     def _states(self, lines: Index) -> dict[StateColumn, State]:
@@ -345,7 +356,7 @@ class KeptWindow:
         return self._numbers[state].finished(total) if state in self._numbers else total
 
 
-def _at(state: State, index: Index) -> State:
+def _at(state: State, index: Index | slice) -> State:
     return tuple(field[index] for field in state)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.values import OverValues, values_of
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Array, Index
 from mullion.expressions.coding.dictionary import coded
@@ -15,9 +16,10 @@ from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
-from mullion.slices.kept_window import GroupStates
+from mullion.slices.group_states import GroupStates
 from mullion.slices.numbered_values import finish_numbered
 from mullion.slices.pairs import Pairs
+from mullion.slices.sorted_counts import SortedCounts
 
 
 class SlidGroups:
@@ -63,8 +65,25 @@ class SlidGroups:
         return rank_of_keys(keys, len(keys[0]) if keys else 0)[self._at] if keys else np.zeros(len(self._at), np.int64)
 
     def aggregate(self, aggregate: BoundAggregate) -> Vector:
+        if aggregate.values:
+            return self._of_values(aggregate)
         states = [self._state(state) for state in states_of(aggregate)]
         return aggregate.aggregate.lower(aggregate.argument_type, states)
+
+    def _of_values(self, aggregate: BoundAggregate) -> Vector:
+        """From value counts. Windows that slid together have their cells in common."""
+        assert isinstance(aggregate.aggregate, OverValues) and aggregate.argument_type is not None
+        name = self._grouping.counts_of(aggregate)
+        counts = [own.counts[name] for own in self._groups]
+        parts = {id(own.times): own for own in counts}
+        begins = dict(zip(parts, np.cumsum([0, *(len(own.value) for own in parts.values())]).tolist(), strict=False))
+        low, high = (
+            self._left(np.concatenate([getattr(own, bound) + begins[id(own.times)] for own in counts]))
+            for bound in ("low", "high")
+        )
+        value, count = (np.concatenate([getattr(own, field) for own in parts.values()]) for field in ("value", "times"))
+        values = values_of(value, [type_ for _, type_ in aggregate.values])
+        return aggregate.aggregate.lower_counts(aggregate.argument_type, values, SortedCounts(count, low, high))
 
     def _state(self, state: StateColumn) -> tuple[Vector, ...]:
         fields = zip(*(group.states[state] for group in self._groups), strict=True)

@@ -125,7 +125,7 @@ class WindowTier:
         counting = list(counting)
         for due in portions:
             if all(entry.readers is None for entry in self._entries):
-                answers, due = self._kept.answer(self._entries, grouping, due, work)
+                answers, due = self._kept.answer(self._entries, grouping, due, work, counting)
                 yield from answers
                 if not len(due):
                     continue
