@@ -147,7 +147,7 @@ def test_texts_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     (window,) = own._kept._kept.values()
     assert isinstance(window, CountedWindow)
     (counts,) = window._counts.values()
-    assert len(counts._window._values) <= 3 * 800 + 1024
+    assert len(counts._lines._values) <= 3 * 800 + 1024
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -25,38 +25,38 @@ from mullion.slices.group_states import CellCounts, GroupStates
 from mullion.slices.kept_window import KeptWindow
 from mullion.slices.kernels.cells import Cells, merge
 from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.window_lines import WindowLines
 
 
-class _WindowOfValues(KeptWindow):
-    """A window of which a group is a group of the one beside it, by its number there, and a value: itself, where it is
+class LinesOfValues(WindowLines):
+    """Lines of which a group is a group of the window beside it, by its number there, and a value: itself, where it is
     a number, or else its code."""
 
-    def __init__(self, grouping: Grouping, beside: KeptWindow, at: int) -> None:
-        self._beside, self._group_keys = beside, len(grouping.group_keys)
-        types = grouping.key_types[self._group_keys :]
+    def __init__(self, grouping: Grouping, beside: WindowLines) -> None:
+        self._beside = beside
+        types = grouping.key_types[len(grouping.group_keys) :]
         self._has_order = has_order(types)
         self._value_schema = pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(types)])
-        super().__init__(grouping, beside.slots, (), at)
+        super().__init__(grouping, beside.slots)
 
     @property
     def size(self) -> int:
         return super().size + self._values.size
 
-    def _empty(self, at: int) -> None:
-        super()._empty(at)
+    def clear(self) -> None:
+        super().clear()
         self._values = CodeTable(self._value_schema)
 
     def _schema_of(self, grouping: Grouping) -> pa.Schema:
         value = self._value_schema.types[0] if self._has_order else pa.int64()
-        return pa.schema([*([("group", pa.int64())] if self._group_keys else []), ("value", value)])
+        return pa.schema([*([("group", pa.int64())] if self._beside.are_grouped else []), ("value", value)])
 
     def _keys_of(self, partials: pa.Table) -> pa.Table:
-        values = pa.table(
-            [partials.column(f"key{i}") for i in range(self._group_keys, self._keys)], schema=self._value_schema
-        )
-        groups = [pa.array(self._beside.group_codes(partials))] if self._group_keys else []
+        first = self._keys - len(self._value_schema)
+        values = pa.table([partials.column(f"key{i}") for i in range(first, self._keys)], schema=self._value_schema)
+        groups = [pa.array(self._beside.group_codes(partials))] if self._beside.are_grouped else []
         value = values.column(0) if self._has_order else self._coded(values)
-        return pa.table([*groups, value], schema=self._schema)
+        return pa.table([*groups, value], schema=self.schema)
 
     def _coded(self, values: pa.Table) -> pa.Array:
         present = np.logical_and.reduce([np.asarray(column.is_valid()) for column in values.columns])
@@ -65,7 +65,7 @@ class _WindowOfValues(KeptWindow):
         return pa.array(codes, mask=~present)
 
     def forget_values(self) -> None:
-        """Values that no group has any more, once they are as many as the others."""
+        """Let go the values that no group has any more, once they are as many as the others."""
         if len(self._values) > 2 * len(self._groups) + 1024:
             used = self._groups.rows(self._groups.known()).column("value").drop_null()
             unused = np.zeros(self._values.room, np.bool_)
@@ -83,8 +83,8 @@ class KeptCounts:
     """
 
     def __init__(self, grouping: Grouping, beside: KeptWindow, at: int) -> None:
-        self._beside, self._window = beside, _WindowOfValues(grouping, beside, at)
-        self._is_grouped = bool(grouping.group_keys)
+        self._beside, self._lines = beside.lines, LinesOfValues(grouping, beside.lines)
+        self._window = KeptWindow(grouping, beside.slots, (), at, self._lines)
         self._types = grouping.key_types[len(grouping.group_keys) :]
         self._begin()
 
@@ -100,7 +100,7 @@ class KeptCounts:
         if low >= self._window.high:
             self._begin()
         self._window.slide(entries, low, high)
-        self._window.forget_values()
+        self._lines.forget_values()
 
     def _begin(self) -> None:
         self._cells = Cells(*(np.empty(0, np.int64) for _ in Cells._fields))
@@ -119,7 +119,7 @@ class KeptCounts:
 
     def _update(self) -> None:
         """Take in the cells that came, and leave out those that are gone."""
-        there, since, before = self._window.totals(EVENTS)[0] > 0, self._window.since, self._cells
+        there, since, before = self._window.totals(EVENTS)[0] > 0, self._lines.since[: self._lines.room], self._cells
         stays = there[before.cell] & (since[before.cell] == before.since)
         there[before.cell[stays]] = False
         self._nulls = grown(self._nulls, len(since), 0)
@@ -131,15 +131,14 @@ class KeptCounts:
             self._cells = room
 
     def _new_cells(self, new: Codes) -> Cells:
-        slot, keys = self._window.slots_and_keys(new)
-        values = keys.columns[self._is_grouped :]
-        present = np.logical_and.reduce([np.asarray(column.is_valid()) for column in values])
-        since = self._window.since[new]
+        keys, slot, since = self._lines.keys(new), self._lines.slot[new], self._lines.since[new]
+        values = keys.column("value")
+        present = np.asarray(values.is_valid())
         self._nulls[new[~present]] = since[~present]
-        line = self._beside.lines_of(slot, np.asarray(keys.column(0))) if self._is_grouped else slot
+        line = self._beside.of(slot, np.asarray(keys.column("group"))) if self._beside.are_grouped else slot
         value = new
         if has_order(self._types):
-            value = Smallest(self._types[0]).load((Vector.from_arrow(values[0], self._types[0]),))[0]
+            value = Smallest(self._types[0]).load((Vector.from_arrow(values, self._types[0]),))[0]
         new, since, line, value = (field[present] for field in (new, since, line, value))
         order = np.lexsort((value, line))
         return Cells(line[order], value[order], new[order], since[order])

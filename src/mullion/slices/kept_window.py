@@ -17,30 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial as bound
-from itertools import count
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
-import pyarrow as pa
 
 from mullion.aggregates import Invertible, Partial
 from mullion.aggregates.base import State
-from mullion.expressions.arrays import Codes, Index, Mask, Times, Whole, grown
-from mullion.expressions.coding.code_table import CodeTable
+from mullion.expressions.arrays import Codes, Index, Whole
 from mullion.expressions.coding.dictionary import runs
-from mullion.expressions.vector import arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.slices.group_states import GroupStates
 from mullion.slices.numbered_values import NumberedValues
 from mullion.slices.stacks import Front, wider
 from mullion.slices.subwindow import PartialSubWindows
-
-NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
-LINES = pa.schema([("slot", pa.int64()), ("group", pa.int64())])
-
-MOMENTS = count(1)
-"""They tell apart the groups that have a line one after the other, in whatever window."""
+from mullion.slices.window_lines import WindowLines
 
 
 class Moving(NamedTuple):
@@ -67,19 +57,22 @@ class KeptWindow:
     Space: O(groups) for each slot, and O(rows) for states without an inverse.
     """
 
-    def __init__(self, grouping: Grouping, slots: Sequence[str], states: Iterable[StateColumn], at: int) -> None:
+    def __init__(
+        self,
+        grouping: Grouping,
+        slots: Sequence[str],
+        states: Iterable[StateColumn],
+        at: int,
+        lines: WindowLines | None = None,
+    ) -> None:
         self.grouping, self.slots = grouping.name, tuple(slots)
-        self._number_of = {slot: number for number, slot in enumerate(self.slots)}
+        self.lines = WindowLines(grouping, slots) if lines is None else lines
         self.low = self.high = at
         """Which slices have been taken in."""
         self.operations = 0
         self.moved: Index = np.zeros(len(self.slots), np.intp)
         self.held: Index = np.zeros(len(self.slots), np.intp)
         """Of each slot, the rows that entered or left since it was told so, and the groups that it had last."""
-        self._keys = len(grouping.keys)
-        self._schema = self._schema_of(grouping)
-        self._looked_up = WeakKeyDictionary[PartialSubWindows, tuple[Times, Codes]]()
-        """Of sub-windows, the slices of their rows that came in last, and the groups of these."""
         self.states = tuple(dict.fromkeys((EVENTS, *states)))
         self._empty(at)
 
@@ -92,9 +85,8 @@ class KeptWindow:
         """Bytes that it takes, about."""
         arrays = [field for fields in (*self._totals.values(), *self._fronts.values()) for field in fields]
         front = 0 if self._front is None else self._front.size
-        looked_up = sum(slices.nbytes + codes.nbytes for slices, codes in self._looked_up.values())
-        tables: list[CodeTable | NumberedValues] = [self._groups, self._lines, *self._numbers.values()]
-        return sum(field.nbytes for field in arrays) + front + looked_up + sum(table.size for table in tables)
+        numbers = sum(table.size for table in self._numbers.values())
+        return sum(field.nbytes for field in arrays) + front + numbers + self.lines.size
 
     # The window slides
 
@@ -124,12 +116,7 @@ class KeptWindow:
 
     def _empty(self, at: int) -> None:
         self.low = self.high = self._flipped = at
-        self._groups, self._lines = CodeTable(self._schema), CodeTable(LINES)
-        self._lines_of = np.zeros(0, np.int64)
-        """How many lines each group has."""
-        self._slot, self._group, self._since = (np.zeros(0, np.int64) for _ in range(3))
-        """Of each line."""
-        self._looked_up.clear()
+        self.lines.clear()
         self._totals: dict[StateColumn, State] = {state: state.partial.identity(0) for state in self.states}
         self._front: Front | None = None
         self._fronts: dict[StateColumn, State] = {}
@@ -146,19 +133,14 @@ class KeptWindow:
                 if is_flipped and not isinstance(partial, Invertible):
                     continue
                 coming = moving.reduced(partial, self._loaded(state, [moving.rows]))
-                self._totals[state] = total = wider(partial, self._totals[state], self._room)
+                self._totals[state] = total = wider(partial, self._totals[state], self.lines.room)
                 _put(total, moving.lines, partial.combine(_at(total, moving.lines), coming))
                 self.operations += len(moving.at)
 
     def _begin(self, lines: Codes) -> None:
         """Rows are about to enter: note since when lines are here that were not."""
-        if not self._keys:
-            return
-        there = wider(EVENTS.partial, self._totals[EVENTS], self._room)[0]
-        new = lines[there[lines] == 0]
-        self._since[new] = next(MOMENTS)
-        self._lines_of = grown(self._lines_of, self._groups.room, 0)
-        np.add.at(self._lines_of, self._group[new], 1)
+        if self.lines.are_grouped:
+            self.lines.begin(lines[self.totals(EVENTS)[0][lines] == 0])
 
     def _leave(self, entries: Sequence[PartialSubWindows], low: int, *, is_flipped: bool) -> None:
         left = []
@@ -174,7 +156,7 @@ class KeptWindow:
         self.low = max(self.low, low)
         if self._front is not None and not is_flipped:
             self._front.leave(low)
-        if left and self._keys:
+        if left and self.lines.are_grouped:
             self._release(np.unique(np.concatenate(left)))
 
     def _release(self, lines: Codes) -> None:
@@ -183,21 +165,18 @@ class KeptWindow:
         if not len(gone):
             return
         for state in self._stacked:
-            self._totals[state] = wider(state.partial, self._totals[state], self._room)
+            self._totals[state] = wider(state.partial, self._totals[state], self.lines.room)
             _put(self._totals[state], gone, state.partial.identity(len(gone)))
-        self._lines.forget(gone)
-        groups = np.unique(self._group[gone])
-        np.subtract.at(self._lines_of, self._group[gone], 1)
-        self._groups.forget(groups[self._lines_of[groups] == 0])
+        self.lines.release(gone)
 
     def _flip(self, entries: Sequence[PartialSubWindows]) -> None:
         """All rows of the window become the front."""
-        found = [(*self._lined(entry, rows), rows) for entry, rows in self._rows(entries, self.low, self.high)]
+        found = [(*self.lines.of_rows(entry, rows), rows) for entry, rows in self._rows(entries, self.low, self.high)]
         found.sort(key=lambda part: part[2].oldest)
         parts = [rows for _, _, rows in found]
         begins = np.cumsum([0, *(len(rows.slices) for rows in parts)])
         times = _joined([rows.slices[at] for at, _, rows in found])
-        self._front = Front(_joined([lines for _, lines, _ in found]), times, self._room)
+        self._front = Front(_joined([lines for _, lines, _ in found]), times, self.lines.room)
         every = _joined([at + begin for (at, _, _), begin in zip(found, begins.tolist(), strict=False)])
         for state in self._stacked:
             partial = state.partial
@@ -205,7 +184,7 @@ class KeptWindow:
             self._begin_numbers(state)
             fields = _at(self._loaded(state, parts), every)
             self._fronts[state], combined = self._front.suffixes(partial, fields)
-            self._totals[state] = partial.identity(self._room)
+            self._totals[state] = partial.identity(self.lines.room)
             self.operations += combined
         self._flipped = self.high
 
@@ -245,102 +224,42 @@ class KeptWindow:
 
     def _moving(self, entries: Sequence[PartialSubWindows], low: int, high: int) -> Iterator[Moving]:
         for entry, rows in self._rows(entries, low, high):
-            at, lines = self._lined(entry, rows)
+            at, lines = self.lines.of_rows(entry, rows)
             if len(at):
                 order, starts = runs(lines)
-                slots = self._slot[lines] if self._keys else lines
+                slots = self.lines.slot[lines] if self.lines.are_grouped else lines
                 self.moved += np.bincount(slots, minlength=len(self.slots))
                 yield Moving(rows, at[order], starts, lines[order][starts])
-
-    def _lined(self, entry: PartialSubWindows, rows: PartialSubWindows) -> tuple[Index, Codes]:
-        """Rows that belong to slots, once for each of these, and their lines."""
-        at, slot = rows.members(self._number_of, np.arange(len(rows.slices)))
-        if not self._keys:
-            return at, slot
-        used = np.zeros(len(rows.slices), np.bool_)
-        used[at] = True
-        group = np.zeros(len(rows.slices), np.int64)
-        group[used] = self._codes(entry, rows, used)
-        pairs = pa.table([pa.array(slot.astype(np.int64, copy=False)), pa.array(group[at])], schema=LINES)
-        lines = self._lines.codes(pairs)
-        self._slot, self._group, self._since = (
-            grown(column, self._room, 0) for column in (self._slot, self._group, self._since)
-        )
-        self._slot[lines], self._group[lines] = slot, group[at]
-        return at, lines
-
-    def _codes(self, entry: PartialSubWindows, rows: PartialSubWindows, used: Mask) -> Codes:
-        """The groups of some rows. They are looked up once, when rows enter: as long as some are inside, a group keeps
-        its number."""
-        own = rows.slices[used]
-        if not len(own):
-            return np.zeros(0, np.int64)
-        slices, codes = self._looked_up.get(entry, NOTHING)
-        first, last = np.searchsorted(slices, own[0]), np.searchsorted(slices, own[-1], "right")
-        if np.array_equal(slices[first:last], own):
-            return codes[first:last]
-        codes = self._groups.codes(self._keys_of(rows.table if used.all() else rows.table.filter(pa.array(used))))
-        self._looked_up[entry] = own, codes
-        return codes
-
-    def _schema_of(self, grouping: Grouping) -> pa.Schema:
-        """What tells groups apart."""
-        return pa.schema([(str(i), arrow_type(type_)) for i, type_ in enumerate(grouping.key_types)])
-
-    def _keys_of(self, partials: pa.Table) -> pa.Table:
-        return partials.select([f"key{i}" for i in range(self._keys)]).rename_columns(self._schema.names)
-
-    def group_codes(self, partials: pa.Table) -> Codes:
-        """The numbers of the groups of partials, which need not be of this grouping."""
-        return self._groups.codes(self._keys_of(partials))
-
-    @property
-    def _room(self) -> int:
-        return self._lines.room if self._keys else len(self.slots)
-
-    @property
-    def since(self) -> Times:
-        """When each line came."""
-        return self._since[: self._room]
-
-    def lines_of(self, slot: Codes, group: Codes) -> Codes:
-        """The lines of groups that are in the windows of these slots."""
-        return self._lines.codes(pa.table([pa.array(slot), pa.array(group)], schema=LINES))
-
-    def slots_and_keys(self, lines: Codes) -> tuple[Codes, pa.Table]:
-        """The slot and the keys of each line."""
-        return self._slot[lines], self._groups.rows(self._group[lines])
 
     # What it holds
 
     def totals(self, state: StateColumn) -> State:
         """What came to each line of a state that has an inverse."""
-        return _at(wider(state.partial, self._totals[state], self._room), slice(self._room))
+        return _at(wider(state.partial, self._totals[state], self.lines.room), slice(self.lines.room))
 
     def groups(self, slots: Iterable[str]) -> dict[str, GroupStates]:
         """For each of these slots every group that has a row in its window; without keys, one in any case."""
-        wanted = [self._number_of[slot] for slot in slots]
-        if not self._keys:
+        wanted = [self.lines.number_of[slot] for slot in slots]
+        if not self.lines.are_grouped:
             self.held[wanted] = 1
             return {
-                self.slots[number]: GroupStates(self._schema.empty_table(), line, self._states(line), line, line, line)
+                self.slots[number]: GroupStates(
+                    self.lines.schema.empty_table(), line, self._states(line), line, line, line
+                )
                 for number in wanted
                 for line in [np.array([number])]
             }
-        lines = np.flatnonzero(self._totals[EVENTS][0])
+        lines, slot_of = np.flatnonzero(self._totals[EVENTS][0]), self.lines.slot
         if len(self.slots) > 1:
-            slot = self._slot[lines]
+            slot = slot_of[lines]
             if len(wanted) < len(self.slots):
                 lines = lines[np.isin(slot, wanted)]
-                slot = self._slot[lines]
+                slot = slot_of[lines]
             lines = lines[np.argsort(slot.astype(np.int16) if len(self.slots) < 1 << 15 else slot, kind="stable")]
-        bounds = np.searchsorted(self._slot[lines], np.arange(len(self.slots) + 1))
+        bounds = np.searchsorted(slot_of[lines], np.arange(len(self.slots) + 1))
         self.held[wanted] = np.diff(bounds)[wanted]
-        codes = self._group[lines]
-        there = np.zeros(self._groups.room, np.bool_)
-        there[codes] = True
-        keys, at = self._groups.rows(np.flatnonzero(there)), (np.cumsum(there) - 1)[codes]
-        every = GroupStates(keys, at, self._states(lines), codes, self._since[lines], lines)
+        keys, at = self.lines.different_keys(lines)
+        every = GroupStates(keys, at, self._states(lines), self.lines.group[lines], self.lines.since[lines], lines)
         return {self.slots[number]: every.between(bounds[number], bounds[number + 1]) for number in wanted}
 
     def _states(self, lines: Index) -> dict[StateColumn, State]:
@@ -349,7 +268,7 @@ class KeptWindow:
     def _state(self, state: StateColumn, lines: Index) -> State:
         partial = state.partial
         self.operations += len(lines)
-        total = _at(wider(partial, self._totals[state], self._room), lines)
+        total = _at(wider(partial, self._totals[state], self.lines.room), lines)
         if self._front is not None and not isinstance(partial, Invertible):
             known, rows = self._front.inside(lines)
             _put(total, known, partial.combine(_at(self._fronts[state], rows), _at(total, known)))
