@@ -219,7 +219,7 @@ def moving(manner: Manner) -> AbstractContextManager[None]:
 
 
 def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
-    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CALM": 1}.items() if manner.slides else ():
+    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CELL": 0.0, "CALM": 1}.items() if manner.slides else ():
         patch.setattr(kept, name, value)
     for module in (kept_covers, covering) if manner.covers else ():
         patch.setattr(module, "COMBINED", 0.0)

@@ -126,7 +126,7 @@ def numbered(dice: np.random.Generator, partial: Partial, slices: Times, name: s
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows slide whenever they can."""
-    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CALM": 1}.items():
+    for name, value in {"STEP": 0.0, "MOVED": 0.0, "CELL": 0.0, "CALM": 1}.items():
         monkeypatch.setattr(kept, name, value)
     monkeypatch.setattr(tier, "MOST_ENTRIES", 5)
 
