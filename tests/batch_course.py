@@ -73,7 +73,8 @@ class Course:
 
     def enter(self, text: str, name: str, *, backfill: bool = False) -> str:
         """Let a query enter; how it comes by its past."""
-        relation = replace(relations.bind(parse_query(text, name=name), {"s": STREAM}), backfill=backfill)
+        relation = relations.bind(parse_query(text, name=name), {"s": STREAM})
+        relation = replace(relation, backfill=True) if backfill else relation
         (plan,) = sliced_of([relation], {"s": STREAM})
         entrance, how = self.run.admission.enter(plan)
         self.queries = [*self.queries, *sliced_of([entered(relation, entrance)], {"s": STREAM})]

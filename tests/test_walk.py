@@ -37,6 +37,7 @@ OTHER_QUERIES = {
     "slices.sequence.RowSequence.answer",
     "slices.running.Running.between",
     "slices.kept_window.KeptWindow.slide",
+    "slices.kept_counts.KeptCounts.slide",
     "algebra.nodes.join_synopsis.JoinSynopsis",
     "operators.join_synopsis.JoinSynopsisOperator",
     "operators.probed.ProbedOperator",
