@@ -11,7 +11,7 @@ window whose slot is covered by others that are due as well does not even slide:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +20,7 @@ from mullion.expressions.arrays import Index
 from mullion.instants import EVERYTHING
 from mullion.memory import Memory, default_limit
 from mullion.planner.plan import Grouping, Plan, StateColumn
+from mullion.planner.slices import distinct
 from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
@@ -115,6 +116,8 @@ class KeptWindows:
         if not slides.any():
             return iter(()), due
         own, rest = due.where(slides), due.where(~slides)
+        if self._are_too_many(entries, grouping, own):
+            return iter(()), due
         sliding = families.of(own)
         fits = {family for family in sliding if self._fits(family)}
         if not self._pays(entries, grouping, own, sliding, fits):
@@ -144,26 +147,38 @@ class KeptWindows:
     ) -> bool:
         """Whether these windows slide, counted in rows that are gone over. It is the one place where that is decided:
         anew, all rows of the slots from the first start on are; sliding, a step for each end, and what has moved."""
-        reach = int(due.end.max() - due.start.min())
-        each = self._density(entries, grouping.name, reach)
-        counted = {
-            name: self._density(entries, name, reach)
-            for name in frozenset[str]().union(*(family.counted for family in sliding))
-        }
-        slots = len(np.unique(grouping.slot_of[due.query]))
-        anew = ANEW + (each + sum(counted.values())) * reach * slots
+        each, counted, anew = self._anew(entries, grouping, due, (family.counted for family in sliding))
         slid = 0.0
         for family in fits:
             ends = due.end[sliding[family].windows]
             kept = self._kept.get(family)
             since = int(ends[0]) - family.period.slide if kept is None else min(kept.high, int(ends[0]))
-            values, instants = sum(counted[name] for name in family.counted), len(np.unique(ends))
+            values, instants = sum(counted[name] for name in family.counted), len(distinct(ends))
             moved = 2.0 * min(int(ends[-1]) - since, family.range) * (each + values) * len(sliding[family].slots)
             looked_at = instants * family.range * values * len(sliding[family].slots)
             slid += STEP * instants + MOVED * moved + CELL * looked_at
         pays = bool(fits) and slid <= anew
         self._calm[grouping.name] = self._calm.get(grouping.name, 0) + 1 if pays else 0
         return pays and (fits <= self._kept.keys() or self._calm[grouping.name] >= CALM)
+
+    def _are_too_many(self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due) -> bool:
+        """Whether a step for each end alone costs more than going over all rows. Windows after every event have as many
+        ends and lengths as there are events: then these are not even told apart."""
+        counted = (shape.counted for shape in self._families(grouping).known)
+        are = STEP * len(distinct(due.end)) > self._anew(entries, grouping, due, counted)[2]
+        if are:
+            self._calm[grouping.name] = 0
+        return are
+
+    def _anew(
+        self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due, counted: Iterable[frozenset[str]]
+    ) -> tuple[float, dict[str, float], float]:
+        """Rows of a slot in a microsecond, those that count values, and what it costs to go over all of them."""
+        reach = int(due.end.max() - due.start.min())
+        each = self._density(entries, grouping.name, reach)
+        values = {name: self._density(entries, name, reach) for name in frozenset[str]().union(*counted)}
+        slots = len(distinct(grouping.slot_of[due.query]))
+        return each, values, ANEW + (each + sum(values.values())) * reach * slots
 
     def _density(self, entries: Sequence[PartialSubWindows], grouping: str, reach: int) -> float:
         """How many rows a slot has in a microsecond, on the average; at least so much time is kept."""
