@@ -19,7 +19,7 @@ from benchmarks.all_join_orders import all_costs
 from benchmarks.operators_part import Part
 from benchmarks.report import Bar, Grid
 from mullion.errors import MullionError
-from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
+from mullion.operators.kernels.multiway import Arrivals, Joined, Reevaluation, join
 from mullion.planner.join_order import Order, StreamStats, by_selectivity, choose_order
 
 SEED = 2006
@@ -32,7 +32,12 @@ DELTA = 10
 DELTAS = (0, 5, 10, 20, 30, 40, 50)
 ORDER_BUCKETS = 10
 FEW_BUCKETS = (2, 5)
-LABELS = {Mode.EAGER: "eager", Mode.LAZY_EXPIRY: "eager, lazy exp.", Mode.LAZY: "lazy", Mode.RESTORE: "lazyR"}
+LABELS = {
+    Reevaluation.EAGER: "eager",
+    Reevaluation.LAZY_EXPIRY: "eager, lazy exp.",
+    Reevaluation.LAZY: "lazy",
+    Reevaluation.RESTORE: "lazyR",
+}
 
 Series = dict[str, dict[float, float]]
 
@@ -96,17 +101,21 @@ def generate(tuples: int) -> Arrivals:
     return Arrivals.of(streams, np.arange(tuples), random.integers(0, distinct[streams]))
 
 
-def measure_orders(arrivals: Arrivals, orders: Sequence[Order], size: Size) -> dict[tuple[Order, Mode, int], Run]:
+def measure_orders(
+    arrivals: Arrivals, orders: Sequence[Order], size: Size
+) -> dict[tuple[Order, Reevaluation, int], Run]:
     """All orders by all eight algorithms. Every way must find the same results, but for what LAZY loses."""
     found = {
         (order, mode, buckets): _run(arrivals, order, mode, DELTA, buckets, size.repeat)
         for buckets in (1, ORDER_BUCKETS)
-        for mode in Mode
+        for mode in Reevaluation
         for order in orders
     }
     for lossy in (True, False):
         told = {
-            (run.found.results, run.found.ends) for (_, mode, _), run in found.items() if (mode is Mode.LAZY) is lossy
+            (run.found.results, run.found.ends)
+            for (_, mode, _), run in found.items()
+            if (mode is Reevaluation.LAZY) is lossy
         }
         if len(told) != 1:
             raise MullionError(f"the join algorithms differ: {sorted(told)} results and sums of their ends")
@@ -118,16 +127,20 @@ def measure_intervals(arrivals: Arrivals, buckets: Sequence[int], size: Size) ->
     lines: Series = {}
     for number in buckets:
         suffix = f", {number} buckets" if number > 1 else ""
-        for label, mode in (("eager", Mode.LAZY_EXPIRY), ("lazy", Mode.LAZY), ("lazyR", Mode.RESTORE)):
+        for label, mode in (
+            ("eager", Reevaluation.LAZY_EXPIRY),
+            ("lazy", Reevaluation.LAZY),
+            ("lazyR", Reevaluation.RESTORE),
+        ):
             line = lines.setdefault(label + suffix, {})
             for delta in DELTAS:
-                if delta or mode is Mode.LAZY_EXPIRY:
-                    run = _run(arrivals, OPTIMAL, mode if delta else Mode.EAGER, delta, number, size.repeat)
+                if delta or mode is Reevaluation.LAZY_EXPIRY:
+                    run = _run(arrivals, OPTIMAL, mode if delta else Reevaluation.EAGER, delta, number, size.repeat)
                     line[delta] = run.milliseconds
     return lines
 
 
-def _run(arrivals: Arrivals, order: Order, mode: Mode, delta: int, buckets: int, repeat: int) -> Run:
+def _run(arrivals: Arrivals, order: Order, mode: Reevaluation, delta: int, buckets: int, repeat: int) -> Run:
     found = _join(arrivals.first(1000), order, mode, delta, buckets)  # Compiles, the first time.
     seconds = []
     for _ in range(repeat):
@@ -137,13 +150,15 @@ def _run(arrivals: Arrivals, order: Order, mode: Mode, delta: int, buckets: int,
     return Run(min(seconds) * 1e6 / len(arrivals), found)
 
 
-def _join(arrivals: Arrivals, order: Order, mode: Mode, delta: int, buckets: int) -> Joined:
+def _join(arrivals: Arrivals, order: Order, mode: Reevaluation, delta: int, buckets: int) -> Joined:
     lengths = [round(stream.length * TICKS) for stream in STREAMS]
     return join(arrivals, lengths=lengths, order=order, mode=mode, delta=delta * TICKS, buckets=buckets, keep=False)
 
 
-def _judge(arrivals: Arrivals, costs: Mapping[Order, float], found: dict[tuple[Order, Mode, int], Run]) -> list[Bar]:
-    eager = {order: run for (order, mode, buckets), run in found.items() if (mode, buckets) == (Mode.EAGER, 1)}
+def _judge(
+    arrivals: Arrivals, costs: Mapping[Order, float], found: dict[tuple[Order, Reevaluation, int], Run]
+) -> list[Bar]:
+    eager = {order: run for (order, mode, buckets), run in found.items() if (mode, buckets) == (Reevaluation.EAGER, 1)}
     fastest = min(run.milliseconds for run in eager.values())
     least, chosen = min(costs.values()), choose_order(STREAMS)
     ratios = [compared_in_a_unit(arrivals, order, run) / costs[order] for order, run in eager.items()]
@@ -164,17 +179,17 @@ def _judge(arrivals: Arrivals, costs: Mapping[Order, float], found: dict[tuple[O
 def compared_in_a_unit(arrivals: Arrivals, order: Order, run: Run) -> float:
     """Comparisons in a unit of time after the windows have filled."""
     filling = round(max(stream.length for stream in STREAMS) * TICKS)
-    before = _join(arrivals.first(filling), order, Mode.EAGER, 0, 1)
+    before = _join(arrivals.first(filling), order, Reevaluation.EAGER, 0, 1)
     return (run.found.compared - before.compared) / (len(arrivals) - filling) * TICKS
 
 
 def _normalised(
-    orders: Mapping[str, Order], predicted: dict[str, float], found: dict[tuple[Order, Mode, int], Run]
+    orders: Mapping[str, Order], predicted: dict[str, float], found: dict[tuple[Order, Reevaluation, int], Run]
 ) -> dict[str, dict[str, float]]:
     """Groups of Figure 5.2: for each algorithm, each order's time over the optimal order's."""
     groups = {"predicted": predicted}
     for buckets in (1, ORDER_BUCKETS):
-        for mode in Mode:
+        for mode in Reevaluation:
             times = {name: found[order, mode, buckets].milliseconds for name, order in orders.items()}
             label = LABELS[mode] + (", hash" if buckets > 1 else "")
             groups[label] = {name: taken / times["optimal"] for name, taken in times.items()}

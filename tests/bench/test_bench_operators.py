@@ -15,7 +15,7 @@ from benchmarks import operators, operators_joins
 from benchmarks.all_join_orders import all_costs
 from benchmarks.connections import UNIT, WINDOW, Connections, join_size
 from benchmarks.operators_joins import FAST_FIRST, OPTIMAL, SELECTIVE, STREAMS, Size
-from mullion.operators.kernels.multiway import Joined, Mode
+from mullion.operators.kernels.multiway import Joined, Reevaluation
 
 TINY = Size(tuples=3_000, repeat=1)
 
@@ -40,7 +40,7 @@ def test_every_order_compares_as_often_as_predicted() -> None:
     found = operators_joins.measure_orders(arrivals, [OPTIMAL, FAST_FIRST, SELECTIVE], TINY)
     costs = all_costs(STREAMS)
     for order in (OPTIMAL, FAST_FIRST, SELECTIVE):
-        run = found[order, Mode.EAGER, 1]
+        run = found[order, Reevaluation.EAGER, 1]
         assert operators_joins.compared_in_a_unit(arrivals, order, run) == pytest.approx(costs[order], rel=0.1)
 
 
@@ -49,7 +49,7 @@ def test_algorithms_that_differ_end_the_benchmark(monkeypatch: pytest.MonkeyPatc
 
     def forgetful(*given: object, **named: object) -> Joined:
         found = right(*given, **named)  # type: ignore[arg-type]
-        if named["mode"] is Mode.RESTORE:
+        if named["mode"] is Reevaluation.RESTORE:
             object.__setattr__(found, "results", found.results - 1)
         return found
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mullion.operators.kernels.multiway import Arrivals, Joined, Mode, join
+from mullion.operators.kernels.multiway import Arrivals, Joined, Reevaluation, join
 
-LAZY_MODES = (Mode.LAZY, Mode.RESTORE)
+LAZY_MODES = (Reevaluation.LAZY, Reevaluation.RESTORE)
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Case:
     order: list[int]
     delta: int
 
-    def join(self, mode: Mode, buckets: int = 1) -> Joined:
+    def join(self, mode: Reevaluation, buckets: int = 1) -> Joined:
         return join(self.arrivals, lengths=self.lengths, order=self.order, mode=mode, delta=self.delta, buckets=buckets)
 
 
@@ -96,15 +96,15 @@ def next_execution(time: int, delta: int) -> int:
     return (time // delta + 1) * delta
 
 
-def expected(case: Case, mode: Mode) -> Counter[tuple[tuple[int, ...], int, int, int]]:
+def expected(case: Case, mode: Reevaluation) -> Counter[tuple[tuple[int, ...], int, int, int]]:
     told: Counter[tuple[tuple[int, ...], int, int, int]] = Counter()
     for one in combinations(case):
         at = next_execution(one.start, case.delta) if mode in LAZY_MODES else one.start
-        if mode is Mode.LAZY and one.end < at:
+        if mode is Reevaluation.LAZY and one.end < at:
             continue
         promise = one.end_known_at(at) if mode in LAZY_MODES else one.promised
         told[one.parts, at, promise, 1] += 1
-        if one.end < promise and (mode is not Mode.LAZY or promise >= next_execution(one.end, case.delta)):
+        if one.end < promise and (mode is not Reevaluation.LAZY or promise >= next_execution(one.end, case.delta)):
             told[one.parts, one.end, one.end, -1] += 1
     return told
 
@@ -125,16 +125,16 @@ def test_two_windows_by_hand() -> None:
     # 0: nobody in S1. 1: S0 has 0. 2: S0 has 0. 3: S1 has 1, 2. 4: S0 has 0, 3. 5: S1 is empty, 11 is past.
     assert eager.compared == eager.looked_at == 1 + 1 + 2 + 2
     # At 10 only (3, 4) lives; (0, 1) and (3, 2) have come and gone.
-    lazy = join(arrivals, lengths=[10, 4], mode=Mode.LAZY, delta=10)
+    lazy = join(arrivals, lengths=[10, 4], mode=Reevaluation.LAZY, delta=10)
     assert (lazy.parts.tolist(), lazy.emitted.tolist(), lazy.end.tolist()) == ([[3, 4]], [10], [11])
-    restored = join(arrivals, lengths=[10, 4], mode=Mode.RESTORE, delta=10)
+    restored = join(arrivals, lengths=[10, 4], mode=Reevaluation.RESTORE, delta=10)
     assert sorted(restored.parts.tolist()) == [[0, 1], [3, 2], [3, 4]]
     assert restored.emitted.tolist() == [10, 10, 10]
 
 
 def test_a_tuple_does_not_join_at_its_end() -> None:
     arrivals = Arrivals.of([0, 1, 1], [0, 9, 10], [1, 1, 1])
-    for mode in (Mode.EAGER, Mode.LAZY_EXPIRY, Mode.RESTORE):
+    for mode in (Reevaluation.EAGER, Reevaluation.LAZY_EXPIRY, Reevaluation.RESTORE):
         assert join(arrivals, lengths=[10, 10], mode=mode, delta=3).parts.tolist() == [[0, 1]]
 
 
@@ -144,15 +144,15 @@ def test_parts_that_never_met_are_not_restored() -> None:
     Algorithm 5 as printed compares each part only with the new tuple of S2, whose turn comes last.
     """
     arrivals = Arrivals.of([0, 2, 1], [0, 3, 9], [1, 1, 1])
-    assert join(arrivals, lengths=[5, 50, 50], mode=Mode.RESTORE, delta=10).results == 0
+    assert join(arrivals, lengths=[5, 50, 50], mode=Reevaluation.RESTORE, delta=10).results == 0
     met = Arrivals.of([0, 2, 1], [0, 3, 4], [1, 1, 1])
-    assert join(met, lengths=[5, 50, 50], mode=Mode.RESTORE, delta=10).parts.tolist() == [[0, 2, 1]]
+    assert join(met, lengths=[5, 50, 50], mode=Reevaluation.RESTORE, delta=10).parts.tolist() == [[0, 2, 1]]
 
 
 def test_equal_new_tuples_probe_once() -> None:
     arrivals = Arrivals.of([0] * 5 + [1] * 4, range(9), [7] * 9)
     eager = join(arrivals, lengths=[100, 100])
-    lazy = join(arrivals, lengths=[100, 100], mode=Mode.LAZY, delta=50)
+    lazy = join(arrivals, lengths=[100, 100], mode=Reevaluation.LAZY, delta=50)
     assert eager.results == lazy.results == 20
     assert (eager.compared, lazy.compared) == (20, 5)
 
@@ -163,12 +163,12 @@ def test_a_negative_tuple_by_hand() -> None:
     found = join(arrivals, lengths=[10, 10])
     assert rows(found) == Counter([((0, 1), 2, 10, 1), ((0, 1), 5, 5, -1)])
     # An execution at 4 tells the result, the negative tuple takes it back.
-    assert rows(join(arrivals, lengths=[10, 10], mode=Mode.LAZY, delta=4)) == Counter(
+    assert rows(join(arrivals, lengths=[10, 10], mode=Reevaluation.LAZY, delta=4)) == Counter(
         [((0, 1), 4, 10, 1), ((0, 1), 5, 5, -1)]
     )
     # Nothing is told before 7: then it is known that the result ended at 5.
-    assert rows(join(arrivals, lengths=[10, 10], mode=Mode.RESTORE, delta=7)) == Counter([((0, 1), 7, 5, 1)])
-    assert join(arrivals, lengths=[10, 10], mode=Mode.LAZY, delta=7).results == 0
+    assert rows(join(arrivals, lengths=[10, 10], mode=Reevaluation.RESTORE, delta=7)) == Counter([((0, 1), 7, 5, 1)])
+    assert join(arrivals, lengths=[10, 10], mode=Reevaluation.LAZY, delta=7).results == 0
 
 
 def test_windows_that_only_negative_tuples_empty() -> None:
@@ -179,26 +179,26 @@ def test_windows_that_only_negative_tuples_empty() -> None:
     assert found.sign.tolist() == [1, -1, 1, -1, 1]
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", list(Reevaluation))
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(case=cases(strict=False))
-def test_every_mode_finds_what_it_promises(mode: Mode, case: Case) -> None:
+def test_every_mode_finds_what_it_promises(mode: Reevaluation, case: Case) -> None:
     found = case.join(mode)
     assert rows(found) == expected(case, mode)
     assert found.ends == found.end.sum()
 
 
-@pytest.mark.parametrize("mode", [Mode.EAGER, Mode.LAZY, Mode.RESTORE])
+@pytest.mark.parametrize("mode", [Reevaluation.EAGER, Reevaluation.LAZY, Reevaluation.RESTORE])
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(case=cases(strict=True))
-def test_negative_tuples_take_results_back(mode: Mode, case: Case) -> None:
+def test_negative_tuples_take_results_back(mode: Reevaluation, case: Case) -> None:
     assert rows(case.join(mode)) == expected(case, mode)
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", list(Reevaluation))
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=cases(strict=False), buckets=st.integers(2, 4))
-def test_hash_tables_find_the_same_with_fewer_comparisons(mode: Mode, case: Case, buckets: int) -> None:
+def test_hash_tables_find_the_same_with_fewer_comparisons(mode: Reevaluation, case: Case, buckets: int) -> None:
     nested, hashed = case.join(mode), case.join(mode, buckets)
     assert rows(nested) == rows(hashed)
     assert hashed.compared <= nested.compared
@@ -207,7 +207,7 @@ def test_hash_tables_find_the_same_with_fewer_comparisons(mode: Mode, case: Case
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=cases(strict=True), buckets=st.integers(2, 4))
 def test_hash_tables_know_negative_tuples(case: Case, buckets: int) -> None:
-    for mode in (Mode.EAGER, Mode.LAZY, Mode.RESTORE):
+    for mode in (Reevaluation.EAGER, Reevaluation.LAZY, Reevaluation.RESTORE):
         assert rows(case.join(mode)) == rows(case.join(mode, buckets))
 
 
@@ -215,7 +215,7 @@ def test_lazy_expiry_holds_more_and_refuses_negative_tuples() -> None:
     random = np.random.default_rng(5)
     arrivals = Arrivals.of(random.integers(0, 3, 2000), np.arange(2000), random.integers(0, 20, 2000))
     eager = join(arrivals, lengths=[60, 60, 60])
-    later = join(arrivals, lengths=[60, 60, 60], mode=Mode.LAZY_EXPIRY, delta=50)
+    later = join(arrivals, lengths=[60, 60, 60], mode=Reevaluation.LAZY_EXPIRY, delta=50)
     assert eager.results == later.results > 0
     assert eager.compared == later.compared < later.looked_at
     assert later.checked < eager.checked
@@ -223,12 +223,12 @@ def test_lazy_expiry_holds_more_and_refuses_negative_tuples() -> None:
     assert eager.most_held < 75 < 100 < later.most_held <= 110
     negative = Arrivals.of([0, 0], [0, 1], [1, 1], [-1, 0])
     with pytest.raises(ValueError, match="negative tuples"):
-        join(negative, lengths=[10, 10], mode=Mode.LAZY_EXPIRY, delta=5)
+        join(negative, lengths=[10, 10], mode=Reevaluation.LAZY_EXPIRY, delta=5)
 
 
 def test_nothing_comes() -> None:
     nothing = Arrivals.of(*np.zeros((3, 0), np.int64))
-    for mode in Mode:
+    for mode in Reevaluation:
         assert join(nothing, lengths=[10, 10], mode=mode, delta=5).results == 0
 
 

@@ -8,8 +8,14 @@ import pytest
 from mullion.expressions.coding.row_hash_table import FREE, insert, rehash, remove
 from mullion.instants import NEVER
 from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
-from mullion.operators.kernels.difference import LEFT_STARTS, RIGHT_CHANGES, Events, Values, surplus
-from mullion.operators.kernels.difference import LeftRows as Lefts
+from mullion.operators.kernels.difference import (
+    LEFT_STARTS,
+    RIGHT_CHANGES,
+    ChangedValues,
+    MinuendRows,
+    RowChanges,
+    surplus,
+)
 from mullion.operators.kernels.distinct import CodedRows, Outlook, crossings, delta_star
 from mullion.operators.kernels.expiry_heap import ExpiryHeap, Heap
 from mullion.operators.kernels.links import link_all, linked_rows
@@ -102,10 +108,10 @@ def test_the_border_between_excluded_and_shown_moves() -> None:
     """Two old rows; a third starts at 12; the right gets two rows at 11 and loses one at 15."""
     start, end, since = np.array([0, 1, 12]), np.array([50, 50, 50]), np.array([0, 1, NEVER])
     kinds = np.array([RIGHT_CHANGES, RIGHT_CHANGES, LEFT_STARTS, RIGHT_CHANGES])
-    events = Events(np.array([11, 11, 12, 15]), kinds, np.array([1, 1, 2, -1]))
+    changes = RowChanges(np.array([11, 11, 12, 15]), kinds, np.array([1, 1, 2, -1]))
     stays, early_ends = Stays.room(8), EarlyEnds.room(8)
-    values = Values(np.array([0, 3]), np.array([0, 4]), np.array([0]))
-    count, ended = surplus(values, Lefts(start, end, end, since), events, 10, stays, early_ends)
+    values = ChangedValues(np.array([0, 3]), np.array([0, 4]), np.array([0]))
+    count, ended = surplus(values, MinuendRows(start, end, end, since), changes, 10, stays, early_ends)
     assert as_tuples(stays.first(count)) == [(1, 15, 50), (2, 12, 50)]
     assert early_ends.row[:ended].tolist() == [0, 1] and early_ends.at[:ended].tolist() == [11, 11]
     assert since.tolist() == [NEVER, 15, 12]

@@ -15,15 +15,15 @@ from mullion.language.query import Column
 from mullion.language.types import BIGINT
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function
-from mullion.operators.join_probe import Partial, probe
+from mullion.operators.join_probe import Combinations, probe
 from mullion.operators.queue import Queue
-from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, ScannedList
+from mullion.operators.row_store import CalendarQueue, Fifo, Hash, RowStore, ScannedList
 from mullion.operators.timed_rows import Retractions, TimedRows
 from mullion.options import Expiry
 
 SCHEMA = pa.schema([("k", pa.int64())])
 KEY = key_function([Column("k")], {"k": BIGINT})
-KINDS = (Fifo, Calendar, Hash, ScannedList)
+KINDS = (Fifo, CalendarQueue, Hash, ScannedList)
 
 
 def rows(keys: Any, start: Any, end: Any, first: int = 0) -> TimedRows:
@@ -41,7 +41,7 @@ def test_the_store_suits_the_pattern() -> None:
     def kind(pattern: Pattern, expiry: Expiry = Expiry.PATTERN_AWARE) -> type[RowStore]:
         return type(Construction(expiry).store(pattern, SCHEMA, 1, KEY))
 
-    assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, Calendar, Hash]
+    assert [kind(pattern) for pattern in Pattern] == [Fifo, Fifo, CalendarQueue, Hash]
     assert {kind(pattern, Expiry.NEGATIVE_TUPLES) for pattern in Pattern} == {Hash}
     assert {kind(pattern, Expiry.SCAN) for pattern in Pattern} == {ScannedList}
 
@@ -58,7 +58,7 @@ def test_a_fifo_drops_whole_sub_windows_from_the_front() -> None:
 
 
 def test_a_calendar_drops_whole_days() -> None:
-    store = Calendar(SCHEMA, 1, KEY)
+    store = CalendarQueue(SCHEMA, 1, KEY)
     ends = np.arange(1, 101)
     store.insert(rows(range(100), 0, ends))
     assert store.day == 25 and len(store.windows) == 5
@@ -70,7 +70,7 @@ def test_a_calendar_drops_whole_days() -> None:
 
 
 def test_days_grow_with_lives() -> None:
-    store = Calendar(SCHEMA, 1, KEY)
+    store = CalendarQueue(SCHEMA, 1, KEY)
     store.insert(rows([1], 0, 2))
     store.insert(rows(range(50), 0, 1000, first=1))
     store.insert(rows([7], 0, FOREVER, first=51))
@@ -131,7 +131,7 @@ def test_rows_are_found_by_key_when_they_live_at_the_same_time(kind: type[RowSto
     assert probing is not None
     found = [
         (probing.ids[p, 0], store.taken(np.array([k]), ["#id0"])["#id0"][0].as_py(), start, end)
-        for pairs in probe(Partial.of(0, probing), store, before_cuts=False)
+        for pairs in probe(Combinations.of(0, probing), store, before_cuts=False)
         for p, k, start, end in zip(pairs.probe, pairs.stored, pairs.start, pairs.end, strict=True)
     ]
     assert sorted(found) == [(0, 1, 6, 8), (0, 2, 6, 8)]

@@ -25,7 +25,7 @@ from mullion.language.query import Column
 from mullion.language.types import Type
 from mullion.operators.base import Parts
 from mullion.operators.expressions import key_function, schema_of
-from mullion.operators.join_probe import Partial, probe
+from mullion.operators.join_probe import Combinations, probe
 from mullion.operators.kernels.broken_punctuations import mark_broken
 from mullion.operators.kernels.join import KeyRuns
 from mullion.operators.row_store import Fifo
@@ -129,7 +129,7 @@ class ClosedKeys:
         if not len(known) or not self._store.windows:
             return
         order = known[np.argsort(keys.codes[known], kind="stable")]
-        sought = Partial(keys.take(order), False, start[order], end[order], {})
+        sought = Combinations(keys.take(order), False, start[order], end[order], {})
         ends = self._store.ends()
         for pairs in probe(sought, self._store, before_cuts=False):
             yield order[pairs.probe], ends[pairs.stored]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mullion.algebra.update_pattern import Pattern
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.row_store import Calendar, Fifo, Hash, RowStore, ScannedList
+from mullion.operators.row_store import CalendarQueue, Fifo, Hash, RowStore, ScannedList
 from mullion.options import Expiry
 
 
@@ -44,7 +44,7 @@ class Construction:
             return ScannedList(schema, width, key)
         if self.has_retractions(pattern):
             return Hash(schema, width, key)
-        return Calendar(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
+        return CalendarQueue(schema, width, key) if pattern is Pattern.WEAK else Fifo(schema, width, key)
 
 
 DEFAULT = Construction()

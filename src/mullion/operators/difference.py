@@ -40,9 +40,9 @@ from mullion.operators.kernels.difference import (
     LEFT_ENDS,
     LEFT_STARTS,
     RIGHT_CHANGES,
-    Events,
-    LeftRows,
-    Values,
+    ChangedValues,
+    MinuendRows,
+    RowChanges,
     surplus,
 )
 from mullion.operators.kernels.stays import EarlyEnds, Stays
@@ -100,9 +100,9 @@ class DifferenceOperator(Operator):
         self._left_count, self._right_count = grown(self._left_count, room, 0), grown(self._right_count, room, 0)
 
     def _sweep(self, left: Step, right: Step, now: int) -> Delta:
-        events = _Changes.of(self._left, left, self._right, right)
-        contested = self._contested(events, right)
-        events = events.take(contested[events.code] | ~events.is_plain_end)
+        changes = _Changes.of(self._left, left, self._right, right)
+        contested = self._contested(changes, right)
+        changes = changes.take(contested[changes.code] | ~changes.is_plain_end)
         rows = self._rows(left, contested)
         stored = self._left.stored
         code, start, promised = stored.code[rows], stored.start[rows], stored.end[rows]
@@ -112,18 +112,18 @@ class DifferenceOperator(Operator):
         end[index_of[left.early]] = left.at
         since = self._since(rows)
         since[index_of[left.inserted]] = NEVER
-        group = np.unique(events.code)
+        group = np.unique(changes.code)
         first = np.searchsorted(code, np.append(group, len(contested)))
-        first_event = np.searchsorted(events.code, np.append(group, len(contested)))
-        of_left = events.kind != RIGHT_CHANGES
-        what = events.what.copy()
+        first_change = np.searchsorted(changes.code, np.append(group, len(contested)))
+        of_left = changes.kind != RIGHT_CHANGES
+        what = changes.what.copy()
         what[of_left] = index_of[what[of_left]]
         most = len(rows) + len(what)
         stays, early_ends = Stays.room(most), EarlyEnds.room(most)
         count, ended = surplus(
-            Values(first, first_event, self._right_count[group]),
-            LeftRows(start, end, promised, since),
-            Events(events.time, events.kind, what),
+            ChangedValues(first, first_change, self._right_count[group]),
+            MinuendRows(start, end, promised, since),
+            RowChanges(changes.time, changes.kind, what),
             self._before,
             stays,
             early_ends,
@@ -131,10 +131,10 @@ class DifferenceOperator(Operator):
         self._keep_since(rows, since)
         return stored.delta_of(rows, stays.first(count), early_ends.first(ended), now)
 
-    def _contested(self, events: _Changes, right: Step) -> Mask:
+    def _contested(self, changes: _Changes, right: Step) -> Mask:
         """Codes to which something happens and that the right has at some time of the step."""
         happens = np.zeros(self._values.room, np.bool_)
-        happens[events.code] = True
+        happens[changes.code] = True
         has = self._right_count[: self._values.room] > 0
         has[self._right.stored.code[right.inserted]] = True
         return happens & has

@@ -40,12 +40,12 @@ from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import is_true, key_function, names_in
 from mullion.operators.gathering import gathered
-from mullion.operators.join_probe import Partial, extended, probe
+from mullion.operators.join_probe import Combinations, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.observations import Observations
 from mullion.operators.punctuated import Punctuated, purge
 from mullion.operators.registry import implements
-from mullion.operators.row_store import Cut, Hash, RowStore, restore_stores, saved_stores
+from mullion.operators.row_store import CutRows, Hash, RowStore, restore_stores, saved_stores
 from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START
@@ -210,47 +210,53 @@ class JoinOperator(Operator):
 
     # Combinations
 
-    def _combinations(self, i: int, rows: Partial, *, before_cuts: bool = False) -> Iterator[Partial]:
+    def _combinations(self, i: int, rows: Combinations, *, before_cuts: bool = False) -> Iterator[Combinations]:
         """Rows of input i with those of all others that live at the same time."""
         others = [j for j in range(len(self.stores)) if j != i]
         order = probing_order(self.order, i) or sorted(others, key=lambda j: self.stores[j].rows_held)
-        partials = iter([rows])
+        portions = iter([rows])
         for j in order:
-            partials = self._probed(partials, j, before_cuts=before_cuts, is_last=j == order[-1])
-        return partials
+            portions = self._probed(portions, j, before_cuts=before_cuts, is_last=j == order[-1])
+        return portions
 
-    def _probed(self, partials: Iterator[Partial], j: int, *, before_cuts: bool, is_last: bool) -> Iterator[Partial]:
-        for partial in partials:
-            for pairs in probe(partial, self.stores[j], before_cuts=before_cuts):
-                yield extended(partial, pairs, j, is_last=is_last)
+    def _probed(
+        self, portions: Iterator[Combinations], j: int, *, before_cuts: bool, is_last: bool
+    ) -> Iterator[Combinations]:
+        for combinations in portions:
+            for pairs in probe(combinations, self.stores[j], before_cuts=before_cuts):
+                yield extended(combinations, pairs, j, is_last=is_last)
 
-    def _gathered(self, i: int, own: KeyedSubWindow, partial: Partial, names: Sequence[str]) -> tuple[pa.Table, Ids]:
+    def _gathered(
+        self, i: int, own: KeyedSubWindow, combinations: Combinations, names: Sequence[str]
+    ) -> tuple[pa.Table, Ids]:
         """Columns of the join, and ids, of combinations that rows of input i found, which stand in a sub-window of
         their own."""
         stored = {part: store for part, store in enumerate(self.stores) if part != i}
-        return gathered(i, own, partial, stored, self.widths, {name: self.places[name] for name in names})
+        return gathered(i, own, combinations, stored, self.widths, {name: self.places[name] for name in names})
 
-    def _where_residual(self, i: int, own: KeyedSubWindow, partial: Partial, *, are_new: bool = True) -> Partial:
+    def _where_residual(
+        self, i: int, own: KeyedSubWindow, combinations: Combinations, *, are_new: bool = True
+    ) -> Combinations:
         """The combinations for which the residual predicate is true. Bad values are those of new ones."""
         if self.node.residual is None:
-            return partial
-        rows, ids = self._gathered(i, own, partial, sorted(names_in([self.node.residual])))
-        timed = TimedRows(rows, ids, partial.start, partial.end)
+            return combinations
+        rows, ids = self._gathered(i, own, combinations, sorted(names_in([self.node.residual])))
+        timed = TimedRows(rows, ids, combinations.start, combinations.end)
         self.bad += self._bad_residual.among(timed) if are_new else 0
-        return partial.take(np.flatnonzero(is_true(self.node.residual, timed, self.types)))
+        return combinations.take(np.flatnonzero(is_true(self.node.residual, timed, self.types)))
 
     # New results
 
     def _results(self, i: int, fresh: KeyedSubWindow) -> Iterator[TimedRows]:
         self.met.see(len(fresh) * prod(float(store.rows_held) for j, store in enumerate(self.stores) if j != i), 0)
-        for combinations in self._combinations(i, Partial.of(i, fresh)):
+        for combinations in self._combinations(i, Combinations.of(i, fresh)):
             passing = self._where_residual(i, fresh, combinations)
             self.met.see(0, len(combinations))
             self.passed.see(len(combinations), len(passing))
             if len(passing):
                 yield self._timed(i, fresh, passing)
 
-    def _timed(self, i: int, own: KeyedSubWindow, passing: Partial) -> TimedRows:
+    def _timed(self, i: int, own: KeyedSubWindow, passing: Combinations) -> TimedRows:
         """Combinations as rows."""
         rows, ids = self._gathered(i, own, passing, self.schema.names)
         if self.releases:
@@ -281,10 +287,10 @@ class JoinOperator(Operator):
             store.settle()
         return retracted, released
 
-    def _retractions_with(self, i: int, cut: Cut) -> Iterator[Retractions]:
+    def _retractions_with(self, i: int, cut: CutRows) -> Iterator[Retractions]:
         """The results of rows that were cut, when they promised to live longer. Those of several rows that were cut are
         retracted with the first of them."""
-        for combinations in self._combinations(i, Partial.of(i, cut.window, cut.rows), before_cuts=True):
+        for combinations in self._combinations(i, Combinations.of(i, cut.window, cut.rows), before_cuts=True):
             at = cut.window.meets[combinations.at[i]]
             is_retracted = np.zeros(len(combinations), np.bool_)
             for j, store in enumerate(self.stores):
@@ -300,11 +306,11 @@ class JoinOperator(Operator):
                 yield Retractions(self._gathered(i, cut.window, passing, ())[1], passing.end)
 
 
-def _ends(stores: Sequence[RowStore], i: int, fresh: KeyedSubWindow, partial: Partial) -> Times:
+def _ends(stores: Sequence[RowStore], i: int, fresh: KeyedSubWindow, combinations: Combinations) -> Times:
     """When the first of the rows ends, which may be after it is held no more."""
-    end = np.full(len(partial), FOREVER, np.int64)
+    end = np.full(len(combinations), FOREVER, np.int64)
     for part, store in enumerate(stores):
-        end = np.minimum(end, (fresh.end if part == i else store.ends())[partial.at[part]])
+        end = np.minimum(end, (fresh.end if part == i else store.ends())[combinations.at[part]])
     return end
 
 

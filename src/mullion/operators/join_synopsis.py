@@ -47,7 +47,7 @@ from mullion.operators.clock import Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.grouped import every_instant
 from mullion.operators.join_view import starts_of
-from mullion.operators.kernels.join_cells import ADD_DOUBLES, Answered, Asked, Cells, Coming, count, probe
+from mullion.operators.kernels.join_cells import ADD_DOUBLES, AnswerStates, AskedPlaces, Cells, Coming, count, probe
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.slices.arrange import ranked
@@ -75,7 +75,7 @@ class StateFields(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class CellLayout:
     """The numbers of a cell: how many results it has, and the states of all aggregates."""
 
     states: tuple[StateFields, ...]
@@ -83,7 +83,7 @@ class Layout:
     identity: Array
 
     @staticmethod
-    def of(aggregates: Sequence[BoundAggregate]) -> Layout:
+    def of(aggregates: Sequence[BoundAggregate]) -> CellLayout:
         states: dict[tuple[Partial, Expr | None], StateFields] = {}
         operations, identity = [ADD], [np.zeros(1, np.int64)]
         for bound in aggregates:
@@ -97,7 +97,7 @@ class Layout:
                     operations += [_operation(partial, number) for number in own]
                     identity += [number.view(np.int64) for number in own]
         numbers = np.array(operations, np.int64)
-        return Layout(tuple(states.values()), numbers, np.concatenate(identity).reshape(1, -1))
+        return CellLayout(tuple(states.values()), numbers, np.concatenate(identity).reshape(1, -1))
 
     def lifted(self, columns: Columns, count: int) -> Array:
         """The numbers of so many results, each as a cell of its own."""
@@ -123,8 +123,8 @@ class StepAnswers:
 
     keys: pa.Table
     """Of each group; groups are numbered in the order of their keys."""
-    layout: Layout
-    found: Answered
+    layout: CellLayout
+    found: AnswerStates
     ranks: dict[ProbedWindow, Times]
     """The instants of each query that are answered, of its own clock."""
     bounds: dict[ProbedWindow, Index]
@@ -173,7 +173,7 @@ class JoinSynopsisOperator(Operator):
         self.node = node
         self.schema = pa.schema([own for own in inputs[0].schema if construction.reads(own.name)])
         self.width = inputs[0].width
-        self._layout = Layout.of(node.aggregates)
+        self._layout = CellLayout.of(node.aggregates)
         self._clocks = {window: Periodic(window.slide, window.offset) for window in node.probes}
         self._key_schema = pa.schema([(f"#k{i}", arrow_type(type_)) for i, (_, type_) in enumerate(node.keys)])
         evaluated = [key for key, _ in node.keys] + [s.argument for s in self._layout.states if s.argument is not None]
@@ -240,7 +240,7 @@ class JoinSynopsisOperator(Operator):
 
     def _no_answers(self) -> StepAnswers:
         nothing: Times = np.zeros(0, np.int64)
-        found = Answered(nothing, np.empty((len(self._layout.operations), 0), np.int64))
+        found = AnswerStates(nothing, np.empty((len(self._layout.operations), 0), np.int64))
         empty = self._key_schema.empty_table()
         bounds: dict[ProbedWindow, Index] = {window: np.zeros(1, np.intp) for window in self._clocks}
         return StepAnswers(empty, self._layout, found, dict.fromkeys(self._clocks, nothing), bounds)
@@ -294,22 +294,22 @@ class JoinSynopsisOperator(Operator):
             ranks[window] = every_instant(np.zeros(int(seen.sum()), np.int64), first[seen], last[seen]).rank
         return ranks
 
-    def _asked(self, ranks: dict[ProbedWindow, Times]) -> Asked:
+    def _asked(self, ranks: dict[ProbedWindow, Times]) -> AskedPlaces:
         times = np.concatenate([self._clocks[window].time(own) for window, own in ranks.items()])
         begins = times - np.repeat([window.range for window in ranks], [len(own) for own in ranks.values()])
         order = np.lexsort((-begins, times))
         different = np.unique(times)
         bounds = np.searchsorted(times[order], np.append(different, FOREVER))
-        return Asked(*frozen(different, bounds, begins[order], order))
+        return AskedPlaces(*frozen(different, bounds, begins[order], order))
 
-    def _probed(self, cells: Cells, coming: Coming, asked: Asked) -> tuple[Answered, Index]:
+    def _probed(self, cells: Cells, coming: Coming, asked: AskedPlaces) -> tuple[AnswerStates, Index]:
         """The answers, and where those of each question are. They are counted before there is room for them."""
         layout, longest = self._layout, self.node.longest
         operations, identity = frozen(layout.operations, layout.identity)
         counts = np.zeros(len(asked.numbers), np.int64)
         count(cells, coming, asked, longest, counts)
         bounds = np.concatenate([[0], np.cumsum(counts)])
-        found = Answered(np.empty(bounds[-1], np.int64), np.empty((len(operations), bounds[-1]), np.int64))
+        found = AnswerStates(np.empty(bounds[-1], np.int64), np.empty((len(operations), bounds[-1]), np.int64))
         probe(cells, coming, asked, longest, operations, identity, bounds[:-1].copy(), found)
         return found, bounds
 

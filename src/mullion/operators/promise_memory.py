@@ -36,7 +36,7 @@ from mullion.operators.agenda import Entries
 from mullion.operators.base import Parts
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.join_probe import Partial, count_met, same_key
+from mullion.operators.join_probe import Combinations, count_met, same_key
 from mullion.operators.kernels.chosen_pairs import codes_of, dice
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
@@ -139,7 +139,7 @@ class PromiseMemory:
         """About how many pairs new rows of input i would make with rows that are gone."""
         if fresh is None:
             return 0
-        probing = Partial.of(i, fresh)
+        probing = Combinations.of(i, fresh)
         return sum(int(count_met(probing, gone, NO_AGES).sum()) for gone in self.gone[1 - i].windows) << self.halvings
 
     def weights(self, i: int, number: Codes) -> Real:

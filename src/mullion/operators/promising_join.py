@@ -41,8 +41,8 @@ from mullion.language.types import DOUBLE
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.join_probe import Partial, choose, extended
-from mullion.operators.kernels.chosen_pairs import Wanted, codes_of
+from mullion.operators.join_probe import Combinations, choose, extended
+from mullion.operators.kernels.chosen_pairs import PairChoice, codes_of
 from mullion.operators.kernels.join import PORTION, Pairs
 from mullion.operators.missing import Missing
 from mullion.operators.observations import Observations
@@ -56,12 +56,12 @@ from mullion.operators.promising_set import PromisingSet
 from mullion.operators.row_store import RowStore, restore_stores, saved_stores
 from mullion.operators.share import Share
 from mullion.operators.stateless import Narrowed
-from mullion.operators.step_offers import Found, Residual, Since, StepOffers
+from mullion.operators.step_offers import OfferedPairs, Residual, Since, StepOffers
 from mullion.operators.sub_windows import SubWindows
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 
 ENTRY = 2
-"""The place in `Partial.at`, beside those of the two inputs, of the entry by which a pair is told."""
+"""The place in `Combinations.at`, beside those of the two inputs, of the entry by which a pair is told."""
 NOT_YET = (-1, -1)
 
 
@@ -184,16 +184,16 @@ class PromisingJoinOperator(Operator):
                 rows, which = numbered_rows(window, entries.probe[mine])
                 if not len(rows):
                     continue
-                partial, which = Partial.of(i, window, rows), mine[which]
-                partial.at[ENTRY] = which
+                combinations, which = Combinations.of(i, window, rows), mine[which]
+                combinations.at[ENTRY] = which
                 own, seen = entries.take(which), np.zeros(len(which), np.int64)
                 drawn = taken[which], own.pairs, phase[which], chance[which]
-                wanted = Wanted(own.since, own.until, *drawn, seen, own.probe, i, self.node.salt)
+                wanted = PairChoice(own.since, own.until, *drawn, seen, own.probe, i, self.node.salt)
                 for number, met, first in zip(stored, other.windows, other.offsets().tolist(), strict=True):
-                    for pairs in choose(partial, met, number, wanted, self.promises.before):
+                    for pairs in choose(combinations, met, number, wanted, self.promises.before):
                         if len(pairs):
                             counted = replace(pairs, stored=pairs.stored + first)
-                            yield _Met(Found(i, window, partial), counted)
+                            yield _Met(OfferedPairs(i, window, combinations), counted)
                 if alive is not None:
                     alive[which] = wanted.seen
 
@@ -202,16 +202,16 @@ class PromisingJoinOperator(Operator):
         step, probing = self._step, together[0].found
         assert step is not None
         pairs, other = Pairs.concat([chunk.pairs for chunk in together]), self.stores[1 - probing.side]
-        met = replace(probing, partial=extended(probing.partial, pairs, 1 - probing.side, is_last=True))
+        met = replace(probing, combinations=extended(probing.combinations, pairs, 1 - probing.side, is_last=True))
         passing, bad = step.passing(met, other, self._residual)
         self.bad += bad
-        told = len(passing.partial)
-        self._see(len(met.partial), told, step.apart(passing, other) if told else 0.0)
+        told = len(passing.combinations)
+        self._see(len(met.combinations), told, step.apart(passing, other) if told else 0.0)
         return [self._sampled(step.timed(passing, other, self._columns), [(passing, other)])] if told else []
 
     # What rows stand for
 
-    def _sampled(self, timed: TimedRows, found: Sequence[tuple[Found, SubWindows]]) -> TimedRows:
+    def _sampled(self, timed: TimedRows, found: Sequence[tuple[OfferedPairs, SubWindows]]) -> TimedRows:
         """Rows of some pairs, with the columns that say what each stands for."""
         rows = timed.rows
         for field in list(self.schema)[len(self._columns) :]:
@@ -219,13 +219,13 @@ class PromisingJoinOperator(Operator):
             rows = rows.append_column(field, pa.chunked_array(values, field.type))
         return timed.with_rows(rows)
 
-    def _of_a_sample(self, name: str, found: Found, other: SubWindows) -> Array:
-        sample, i, at = self.promises.sample, found.side, found.partial.at
+    def _of_a_sample(self, name: str, found: OfferedPairs, other: SubWindows) -> Array:
+        sample, i, at = self.promises.sample, found.side, found.combinations.at
         if name in (KEPT, KEPT_UNIT):
             number = numbers_of(other.windows)[at[1 - i]]
             return self.memory.weights(1 - i, number) if name == KEPT else 2 * number + 1 - i
         if sample is None:  # of pairs that stand for themselves alone
-            count = len(found.partial)
+            count = len(found.combinations)
             return np.ones(count) if OF_A_SAMPLE[name] == DOUBLE else np.zeros(count, np.int64)
         if name == WEIGHT:
             return sample.weight[at[ENTRY]]
@@ -311,7 +311,7 @@ def _gone(memory: PromiseMemory) -> dict[str, RowStore]:
 class _Met:
     """Pairs that rows of one sub-window found."""
 
-    found: Found
+    found: OfferedPairs
     pairs: Pairs
 
     def __len__(self) -> int:

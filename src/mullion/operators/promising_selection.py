@@ -34,7 +34,7 @@ from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import key_function, names_in
-from mullion.operators.join_probe import Partial, count_same
+from mullion.operators.join_probe import Combinations, count_same
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
 from mullion.operators.promise_offers import NUMBER, numbered, numbered_rows, numbers_of, promise_of
@@ -103,7 +103,7 @@ class PromisingSelectionOperator(Operator):
         """For new rows, by their numbers, how many rows of the window have their value; themselves among them."""
         by_number, first = np.zeros(len(number), np.int64), self.came - len(number)
         if self.like is not None and like is not None:
-            probing, found = Partial.of(0, like), np.zeros(len(like), np.int64)
+            probing, found = Combinations.of(0, like), np.zeros(len(like), np.int64)
             for window in self.like.windows:
                 found += count_same(probing, window, self.promises.before)
             by_number[numbers_of([like]) - first] = found

@@ -21,7 +21,7 @@ from mullion.expressions.arrays import Times
 from mullion.expressions.coding.hashes import Keys
 from mullion.instants import EVER_BEFORE
 from mullion.language.query import Column, Expr
-from mullion.operators.join_probe import Partial, probe
+from mullion.operators.join_probe import Combinations, probe
 from mullion.operators.row_store import RowStore
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def purge(store: RowStore, keys: Keys, until: Times) -> None:
     """Drop the rows of some keys that would leave a store before their keys are used again."""
     order = np.argsort(keys.codes, kind="stable")
     until = until[order]
-    sought = Partial(keys.take(order), False, np.full(len(order), EVER_BEFORE), until, {})
+    sought = Combinations(keys.take(order), False, np.full(len(order), EVER_BEFORE), until, {})
     gone = np.zeros(store.rows_held, np.bool_)
     for pairs in probe(sought, store, before_cuts=False):
         gone[pairs.stored[pairs.end == store.meets()[pairs.stored]]] = True

@@ -3,17 +3,17 @@
 | store | for | rows leave |
 |---|---|---|
 | Fifo | weakest, monotonic | in the order in which they came: whole sub-windows are dropped from the front |
-| Calendar | weak | at times known before: rows are partitioned by their ends into days; whole days are dropped |
+| CalendarQueue | weak | at times known before: rows are partitioned by their ends into days; whole days are dropped |
 | Hash | strict, results | when retractions or their owner say so: rows are found by their ids |
-| Scan | any, where patterns are not used | whenever: one list that is looked through at every step |
+| ScannedList | any, where patterns are not used | whenever: one list that is looked through at every step |
 
 All hold sub-windows sorted by key, so that all of them are probed in the same way, and all can cut rows off. They
 differ in how rows are put together and in what it costs to let them go. A few large sub-windows are faster to probe
 than many small ones, so neighbours are merged (see `merging`).
 
-Requires: an update pattern for each input, which the algebra gives; `Scan` and `Hash` serve any.
-Time: O(log n) copies of a row in its life; expiry is free in `Fifo` and `Calendar`, which drop whole sub-windows.
-Space: the rows that live, and those of sub-windows that are not yet dropped: less than a day in a `Calendar`.
+Requires: an update pattern for each input, which the algebra gives; `ScannedList` and `Hash` serve any.
+Time: O(log n) copies of a row in its life; expiry is free in `Fifo` and `CalendarQueue`, which drop whole sub-windows.
+Space: the rows that live, and those of sub-windows that are not yet dropped: less than a day in a `CalendarQueue`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DAYS = 4
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutRows:
     """Rows of a sub-window that were cut off."""
 
     window: KeyedSubWindow
@@ -117,14 +117,14 @@ class RowStore(SubWindows, ABC):
         if gone.any():
             self.keep(lambda rows: (rows.end if rows.held_until is None else rows.held_until) > self.now)
 
-    def cut(self, retracted: Retractions, *, released: bool = False) -> list[Cut]:
+    def cut(self, retracted: Retractions, *, released: bool = False) -> list[CutRows]:
         """End rows earlier than they promised, or only hold them no longer. How it was stays known until `settle`."""
         codes = codes_of_ids(retracted.ids)
         windows = self.windows if len(retracted) else ()
         matches = [(window, *self._find(window, retracted, codes, released=released)) for window in windows]
         return self._cut(matches, retracted, released=released)
 
-    def cut_all(self, retracted: Retractions, part: slice) -> list[Cut]:
+    def cut_all(self, retracted: Retractions, part: slice) -> list[CutRows]:
         """As `cut`, for all rows that were made of a row that is retracted: its id is a part of theirs."""
         codes, matches = codes_of_ids(retracted.ids), []
         for window in self.windows if len(retracted) else ():
@@ -136,12 +136,12 @@ class RowStore(SubWindows, ABC):
     @staticmethod
     def _cut(
         matches: Sequence[tuple[KeyedSubWindow, Index, Index]], retracted: Retractions, *, released: bool
-    ) -> list[Cut]:
+    ) -> list[CutRows]:
         cuts = []
         for window, rows, which in matches:
             if len(rows):
                 (window.release if released else window.cut)(rows, retracted.at[which])
-                cuts.append(Cut(window, rows))
+                cuts.append(CutRows(window, rows))
         return cuts
 
     def _find(
@@ -241,7 +241,7 @@ class Fifo(RowStore):
         del self.windows[:over]
 
 
-class Calendar(RowStore):
+class CalendarQueue(RowStore):
     """Rows partitioned by when they end.
 
         days            | [0, 5) | [5, 10) | [10, 15) | FOREVER

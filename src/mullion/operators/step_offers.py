@@ -32,7 +32,7 @@ from mullion.operators.agenda import Entries
 from mullion.operators.bad_values import BadConditions
 from mullion.operators.expressions import is_true, names_in
 from mullion.operators.gathering import gathered
-from mullion.operators.join_probe import Partial, count_met, extended, probe
+from mullion.operators.join_probe import Combinations, count_met, extended, probe
 from mullion.operators.kernels.join import common_runs, distance
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
@@ -47,12 +47,12 @@ Since = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class OfferedPairs:
     """Pairs of new rows of input `side` with rows of the other."""
 
     side: int
     own: KeyedSubWindow
-    partial: Partial
+    combinations: Combinations
 
 
 class Residual:
@@ -72,7 +72,7 @@ class Residual:
 class WholeStep:
     """All that a step has to tell, as rows, for those who ask for the same residual."""
 
-    found: list[Found]
+    found: list[OfferedPairs]
     rows: TimedRows
     """Those of all that was found, one after the other."""
     met: int
@@ -111,7 +111,7 @@ class StepOffers:
         self.came, self.new, self.before = came, new, before
         self.seconds = 0.0
         """How long it took to put the new rows in order."""
-        self._found: dict[Since, list[Found]] = {}
+        self._found: dict[Since, list[OfferedPairs]] = {}
         self._whole: dict[tuple[Expr | None, Since], WholeStep] = {}
         self._counted: dict[tuple[int, tuple[int, ...], Since], _Counted] = {}
 
@@ -138,7 +138,7 @@ class StepOffers:
     def pairs(self) -> int | None:
         """How many there are for those who see all rows; None where nobody asked."""
         if (0, 0) in self._found:
-            return sum(len(found.partial) for found in self._found[0, 0])
+            return sum(len(found.combinations) for found in self._found[0, 0])
         first = {i: own for (i, _, since), own in self._counted.items() if since == (0, 0)}
         new = [i for i, own in enumerate(self.fresh) if own is not None]
         return sum(int(first[i].entries.pairs.sum()) for i in new) if first.keys() >= {*new} else None
@@ -170,47 +170,47 @@ class StepOffers:
         for found in self._found[since]:
             other = self.met[found.side]
             some, count = self.passing(found, other, residual)
-            met += len(found.partial)
+            met += len(found.combinations)
             bad += count
-            if len(some.partial):
+            if len(some.combinations):
                 passing.append(some)
                 rows.append(self.timed(some, other, self.names))
                 apart += self.apart(some, other)
         whole = TimedRows.concat([*rows, *([] if rows else [self._nothing])])
         return WholeStep(passing, whole, met, apart, bad)
 
-    def _pairs(self, i: int, since: int) -> Iterator[Found]:
+    def _pairs(self, i: int, since: int) -> Iterator[OfferedPairs]:
         """Rows that a join below tells late meet what is there: not what had ended before the step."""
         own, other = self.fresh[i], self.met[i]
         if own is None:
             return
-        probing = Partial.of(i, own)
+        probing = Combinations.of(i, own)
         for pairs in probe(probing, other, before_cuts=False):
             some = extended(probing, pairs, 1 - i, is_last=True)
             if own.start.min() < self.before:
                 some = some.take(np.flatnonzero(some.end > self.before))
             if since:
                 some = some.take(np.flatnonzero(numbers_of(other.windows)[some.at[1 - i]] >= since))
-            yield Found(i, own, some)
+            yield OfferedPairs(i, own, some)
 
     # Pairs as rows
 
-    def passing(self, found: Found, other: SubWindows, residual: Residual) -> tuple[Found, int]:
+    def passing(self, found: OfferedPairs, other: SubWindows, residual: Residual) -> tuple[OfferedPairs, int]:
         """The pairs that pass a residual, and how many bad values it met."""
-        if residual.predicate is None or not len(found.partial):
+        if residual.predicate is None or not len(found.combinations):
             return found, 0
         index, bad = residual.passing(self.timed(found, other, residual.names))
-        return replace(found, partial=found.partial.take(index)), bad
+        return replace(found, combinations=found.combinations.take(index)), bad
 
-    def timed(self, found: Found, other: SubWindows, names: Sequence[str]) -> TimedRows:
+    def timed(self, found: OfferedPairs, other: SubWindows, names: Sequence[str]) -> TimedRows:
         places = {name: (int(name[0]), name[2:]) for name in names}
-        widths, partial = [store.width for store in self.stores], found.partial
-        rows, ids = gathered(found.side, found.own, partial, {1 - found.side: other}, widths, places)
-        return TimedRows(rows, ids, partial.start, partial.end)
+        widths, combinations = [store.width for store in self.stores], found.combinations
+        rows, ids = gathered(found.side, found.own, combinations, {1 - found.side: other}, widths, places)
+        return TimedRows(rows, ids, combinations.start, combinations.end)
 
-    def apart(self, found: Found, other: SubWindows) -> float:
+    def apart(self, found: OfferedPairs, other: SubWindows) -> float:
         """The microseconds between the two rows of each pair, together."""
-        i, at = found.side, found.partial.at
+        i, at = found.side, found.combinations.at
         return distance(found.own.start, at[i], other.starts(), at[1 - i])
 
     # Entries
@@ -230,10 +230,10 @@ class StepOffers:
     def _count(self, i: int, fresh: KeyedSubWindow, ages: Times, since: int) -> _Counted:
         other = [some for window in self.met[i].windows if (some := _came_since(window, since)) is not None]
         start = np.maximum(fresh.start, self.before)
-        partial = replace(Partial.of(i, fresh), start=start)
+        combinations = replace(Combinations.of(i, fresh), start=start)
         counts = np.zeros((len(fresh), len(ages) + 1), np.int64)
         for window in other:
-            counts += count_met(partial, window, ages)
+            counts += count_met(combinations, window, ages)
         row, grain = np.nonzero(counts)
         until = self.came[0] + self.new[0] if i else self.came[1]
         limits = _limits(SubWindows(other), start[row], ages, (since, until))

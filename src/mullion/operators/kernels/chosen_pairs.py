@@ -22,10 +22,10 @@ from numba import njit
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
 from mullion.expressions.coding.hashes import mixed_with
 from mullion.expressions.readonly import frozen
-from mullion.operators.kernels.join import PORTION, Found, KeyRuns, Pairs, Side, room_for, sides
+from mullion.operators.kernels.join import PORTION, KeyRuns, PairBuffers, Pairs, Side, room_for, sides
 
 
-class Wanted(NamedTuple):
+class PairChoice(NamedTuple):
     """For each row that probes: which numbers the rows have that it is to meet, and how many pairs are taken of how
     many, evenly spaced from a phase on; or, where that is less than 1, with which chance each is drawn by itself.
     `seen` counts the pairs that were met, taken or not. `own` is the number of the row, and `side` its input; with
@@ -50,7 +50,7 @@ def chosen_pairs(
     probe_times: tuple[Times, Times],
     stored_times: tuple[Times, Times],
     number: Codes,
-    wanted: Wanted,
+    wanted: PairChoice,
     before: int,
 ) -> Iterator[Pairs]:
     """The pairs that are wanted, of rows whose lives overlap and reach beyond `before`."""
@@ -67,7 +67,7 @@ def chosen_pairs(
             yield Pairs(*(column[:count] for column in out))
 
 
-def taken_of(which: Index, number: Codes, wanted: Wanted) -> Mask:
+def taken_of(which: Index, number: Codes, wanted: PairChoice) -> Mask:
     """Which of some pairs are taken, when each is of such a row that probes, with a row of such a number."""
     taken = np.zeros(len(which), np.bool_)
     _take(which, number, wanted, taken)
@@ -75,7 +75,7 @@ def taken_of(which: Index, number: Codes, wanted: Wanted) -> Mask:
 
 
 @njit(cache=True, nogil=True)
-def _is_taken(wanted: Wanted, p: int, place: int, number: int) -> bool:
+def _is_taken(wanted: PairChoice, p: int, place: int, number: int) -> bool:
     """Whether a pair is, when so many come before it."""
     if wanted.chance[p] < 1.0:
         first, second = (wanted.own[p], number) if wanted.side == 0 else (number, wanted.own[p])
@@ -113,14 +113,14 @@ def _drawn(salt: int, first: int, second: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _passed(wanted: Wanted, p: int, place: int) -> int:
+def _passed(wanted: PairChoice, p: int, place: int) -> int:
     """How much of the way to the next pair that is taken has been passed, when so many come before it. A pair adds
     `taken`, and the one that reaches `of` is taken: of all exactly as many, each equally likely."""
     return int((int(wanted.phase[p] * wanted.of[p]) + place * wanted.taken[p]) % wanted.of[p])
 
 
 @njit(cache=True, nogil=True)
-def _take(which: Array, number: Array, wanted: Wanted, taken: Array) -> None:
+def _take(which: Array, number: Array, wanted: PairChoice, taken: Array) -> None:
     for i in range(len(which)):
         p = which[i]
         taken[i] = _is_taken(wanted, p, wanted.seen[p], number[i])
@@ -128,7 +128,9 @@ def _take(which: Array, number: Array, wanted: Wanted, taken: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _choose(probe: Side, stored: Side, number: Array, wanted: Wanted, before: int, at: Array, out: Found) -> int:
+def _choose(
+    probe: Side, stored: Side, number: Array, wanted: PairChoice, before: int, at: Array, out: PairBuffers
+) -> int:
     """Fill the output, going on from the run and rows in `at`, which then tell where to go on."""
     count, room = 0, len(out.probe)
     run, p, k = at[0], at[1], at[2]

@@ -23,16 +23,18 @@ LEFT_ENDS, RIGHT_CHANGES, LEFT_STARTS = 0, 1, 2
 """What may happen, in the order in which it counts when it happens at one time."""
 
 
-class Values(NamedTuple):
+class ChangedValues(NamedTuple):
     """The values that a step works on: value g has the rows first_row[g] .. first_row[g + 1] of the left, oldest first,
-    the events first_event[g] .. first_event[g + 1], and `right[g]` rows on the right before the step."""
+    the changes first_change[g] .. first_change[g + 1], and `right[g]` rows on the right before the step."""
 
     first_row: Array
-    first_event: Array
+    first_change: Array
     right: Array
 
 
-class LeftRows(NamedTuple):
+class MinuendRows(NamedTuple):
+    """Rows of the left, which those of the right are taken from."""
+
     start: Array
     end: Array
     """The end as it is known now."""
@@ -42,7 +44,7 @@ class LeftRows(NamedTuple):
     """Since when the row is in the result, NEVER when it is not."""
 
 
-class Events(NamedTuple):
+class RowChanges(NamedTuple):
     """What happens to the rows of a value, in the order of time."""
 
     time: Array
@@ -53,15 +55,15 @@ class Events(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def surplus(
-    values: Values, rows: LeftRows, events: Events, before: int, stays: Stays, early_ends: EarlyEnds
+    values: ChangedValues, rows: MinuendRows, changes: RowChanges, before: int, stays: Stays, early_ends: EarlyEnds
 ) -> tuple[int, int]:
     """What a step that goes on from the time `before` makes of the rows of some values.
 
     Returns how many stays start in the step, and how many of those emitted earlier end before the row promised. There
-    is room for a stay for each row and event.
+    is room for a stay for each row and change.
     """
     start, end, _, since = rows
-    time, kind, what = events
+    time, kind, what = changes
     count, ended = 0, 0
     alive = np.zeros(len(start), np.bool_)
     for g in range(len(values.right)):
@@ -74,7 +76,7 @@ def surplus(
                 if since[i] == NEVER:
                     border = i + 1
                     excluded += 1
-        e, last = values.first_event[g], values.first_event[g + 1]
+        e, last = values.first_change[g], values.first_change[g + 1]
         while e < last:
             at, started, behind = time[e], high, low
             while e < last and time[e] == at:
@@ -117,7 +119,7 @@ def surplus(
 
 @njit(cache=True, nogil=True)
 def _close(
-    i: int, at: int, before: int, rows: LeftRows, stays: Stays, count: int, early_ends: EarlyEnds, ended: int
+    i: int, at: int, before: int, rows: MinuendRows, stays: Stays, count: int, early_ends: EarlyEnds, ended: int
 ) -> tuple[int, int]:
     """End the stay of a row: emit it as a whole, or only that it ends, if its start was emitted in an earlier step."""
     since = rows.since[i]

@@ -95,7 +95,7 @@ class Side(NamedTuple):
     end: Array
 
 
-class Found(NamedTuple):
+class PairBuffers(NamedTuple):
     """Room for pairs."""
 
     probe: Array
@@ -117,8 +117,8 @@ def sides(
     return p, Side(stored.first[runs[1]], stored.first[runs[1] + 1], k_start, k_end)
 
 
-def room_for(pairs: int) -> Found:
-    return Found(*(np.empty(pairs, kind) for kind in (np.intp, np.intp, np.int64, np.int64)))
+def room_for(pairs: int) -> PairBuffers:
+    return PairBuffers(*(np.empty(pairs, kind) for kind in (np.intp, np.intp, np.int64, np.int64)))
 
 
 def overlapping_pairs(
@@ -198,7 +198,7 @@ def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _pair_up(probe: Side, stored: Side, at: Array, out: Found) -> int:
+def _pair_up(probe: Side, stored: Side, at: Array, out: PairBuffers) -> int:
     """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
     count, room = 0, len(out.probe)
     run, p, k = at[0], at[1], at[2]

@@ -39,7 +39,7 @@ class Coming(NamedTuple):
     states: Array
 
 
-class Asked(NamedTuple):
+class AskedPlaces(NamedTuple):
     """What is asked at instants: from which place on results are folded. The youngest places come first."""
 
     times: Array
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
     """By which each is called."""
 
 
-class Answered(NamedTuple):
+class AnswerStates(NamedTuple):
     groups: Array
     states: Array
     """Number x answer."""
@@ -86,7 +86,7 @@ def _youngest(cells: Cells, low: int, high: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def count(cells: Cells, coming: Coming, asked: Asked, longest: int, counts: Array) -> None:
+def count(cells: Cells, coming: Coming, asked: AskedPlaces, longest: int, counts: Array) -> None:
     """How many groups answer each question: those with a result that is not placed before it begins."""
     for group in range(len(cells.bounds) - 1):
         low, high = cells.bounds[group], cells.bounds[group + 1]
@@ -136,12 +136,12 @@ def _is_tree_less(count: int, coming: int, instants: int, questions: int) -> boo
 def probe(
     cells: Cells,
     coming: Coming,
-    asked: Asked,
+    asked: AskedPlaces,
     longest: int,
     operations: Array,
     identity: Array,
     nexts: Array,
-    out: Answered,
+    out: AnswerStates,
 ) -> None:
     """Adds what comes to the cells, and answers on the way: at each instant one walk from the youngest cell of a group
     to the oldest (golab 8.3.2, BIJ; rule CS5), or a look at some intervals of cells for each question (IJ), whichever

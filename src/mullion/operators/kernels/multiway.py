@@ -38,10 +38,10 @@ import numpy as np
 from mullion.expressions.arrays import Array, Whole
 from mullion.operators.kernels import multiway_loops as loops
 from mullion.operators.kernels import multiway_windows as lists
-from mullion.operators.kernels.multiway_windows import NOBODY, Results, Windows
+from mullion.operators.kernels.multiway_windows import NOBODY, LinkedWindows, ResultBuffers
 
 
-class Mode(Enum):
+class Reevaluation(Enum):
     EAGER = "eager"
     LAZY_EXPIRY = "eager, lazy expiry"
     LAZY = "lazy"
@@ -109,7 +109,7 @@ def join(
     *,
     lengths: Sequence[int],
     order: Sequence[int] | None = None,
-    mode: Mode = Mode.EAGER,
+    mode: Reevaluation = Reevaluation.EAGER,
     delta: int = 0,
     buckets: int = 1,
     keep: bool = True,
@@ -130,9 +130,9 @@ def join(
         raise ValueError("a join has two streams or more, and its order names each once")
     if len(arrivals) and not 0 <= arrivals.streams.min() <= arrivals.streams.max() < streams:
         raise ValueError("a tuple is of a stream that has no window")
-    if min(lengths) <= 0 or buckets < 1 or (mode is not Mode.EAGER and delta <= 0):
+    if min(lengths) <= 0 or buckets < 1 or (mode is not Reevaluation.EAGER and delta <= 0):
         raise ValueError("windows, buckets and the interval of lazy modes are at least 1")
-    if mode is Mode.LAZY_EXPIRY and arrivals.is_strict:
+    if mode is Reevaluation.LAZY_EXPIRY and arrivals.is_strict:
         raise ValueError("lazy expiry needs to know when tuples end: negative tuples cannot be joined so")
     counts = _run(arrivals, lengths, order, mode, delta, buckets, _room(0, streams))
     out = _room(int(counts[lists.RESULTS]) if keep else 0, streams)
@@ -150,21 +150,27 @@ def join(
 
 
 def _run(
-    arrivals: Arrivals, lengths: Sequence[int], order: list[int], mode: Mode, delta: int, buckets: int, out: Results
+    arrivals: Arrivals,
+    lengths: Sequence[int],
+    order: list[int],
+    mode: Reevaluation,
+    delta: int,
+    buckets: int,
+    out: ResultBuffers,
 ) -> Whole:
     windows = _empty(arrivals, lengths, order, buckets)
-    if mode is Mode.EAGER:
+    if mode is Reevaluation.EAGER:
         loops.eager(windows, out, arrivals.takes_out)
-    elif mode is Mode.LAZY_EXPIRY:
+    elif mode is Reevaluation.LAZY_EXPIRY:
         loops.eager_lazy_expiry(windows, out, delta)
     else:
-        loops.lazy(windows, out, arrivals.takes_out, delta, mode is Mode.RESTORE)
+        loops.lazy(windows, out, arrivals.takes_out, delta, mode is Reevaluation.RESTORE)
     return windows.counts
 
 
-def _empty(arrivals: Arrivals, lengths: Sequence[int], order: list[int], buckets: int) -> Windows:
+def _empty(arrivals: Arrivals, lengths: Sequence[int], order: list[int], buckets: int) -> LinkedWindows:
     size, streams = len(arrivals), len(lengths)
-    return Windows(
+    return LinkedWindows(
         stream=arrivals.streams,
         value=arrivals.codes,
         ts=arrivals.times,
@@ -179,8 +185,8 @@ def _empty(arrivals: Arrivals, lengths: Sequence[int], order: list[int], buckets
     )
 
 
-def _room(rows: int, streams: int) -> Results:
-    return Results(*(np.empty((rows, streams) if i == 0 else rows, np.int64) for i in range(4)))
+def _room(rows: int, streams: int) -> ResultBuffers:
+    return ResultBuffers(*(np.empty((rows, streams) if i == 0 else rows, np.int64) for i in range(4)))
 
 
 def _check(streams: Whole, times: Whole, takes_out: Whole) -> None:

@@ -13,8 +13,8 @@ from mullion.operators.kernels.multiway_windows import (
     LOOKED_AT,
     NOBODY,
     WAITING,
-    Results,
-    Windows,
+    LinkedWindows,
+    ResultBuffers,
     emit,
     expire,
     insert,
@@ -28,7 +28,14 @@ ALWAYS = np.iinfo(np.int64).min
 
 @njit(cache=True, nogil=True)
 def compute_join(
-    windows: Windows, out: Results, first: int, same: Array, now: int, sign: int, since: int, some_expired: bool
+    windows: LinkedWindows,
+    out: ResultBuffers,
+    first: int,
+    same: Array,
+    now: int,
+    sign: int,
+    since: int,
+    some_expired: bool,
 ) -> None:
     """ComputeJoin of Algorithms 2 to 5: nested loops that go deeper at every match.
 
@@ -77,7 +84,7 @@ def compute_join(
 
 
 @njit(cache=True, nogil=True)
-def eager(windows: Windows, out: Results, takes_out: Array) -> None:
+def eager(windows: LinkedWindows, out: ResultBuffers, takes_out: Array) -> None:
     """Each tuple is joined as it comes, after the other windows were rid of what has expired (golab Algorithm 2).
     A negative tuple removes its tuple and is then joined like any other.
 
@@ -101,7 +108,7 @@ def eager(windows: Windows, out: Results, takes_out: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def eager_lazy_expiry(windows: Windows, out: Results, delta: int) -> None:
+def eager_lazy_expiry(windows: LinkedWindows, out: ResultBuffers, delta: int) -> None:
     """As `eager`, but windows are rid of what has expired at multiples of delta alone (golab 5.2.1, Algorithm 3).
 
     Requires: known ends, so no negative tuples.
@@ -122,7 +129,7 @@ def eager_lazy_expiry(windows: Windows, out: Results, delta: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def lazy(windows: Windows, out: Results, takes_out: Array, delta: int, restore: bool) -> None:
+def lazy(windows: LinkedWindows, out: ResultBuffers, takes_out: Array, delta: int, restore: bool) -> None:
     """Executed at every multiple of delta: new tuples of equal values are joined together (golab 5.2.2, Algorithm 4),
     with `restore` also those that met between two executions and are gone (Algorithm 5).
 
@@ -168,8 +175,8 @@ def lazy(windows: Windows, out: Results, takes_out: Array, delta: int, restore: 
 
 @njit(cache=True, nogil=True)
 def execute(
-    windows: Windows,
-    out: Results,
+    windows: LinkedWindows,
+    out: ResultBuffers,
     began: int,
     upto: int,
     takes_out: Array,

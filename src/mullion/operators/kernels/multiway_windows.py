@@ -18,13 +18,13 @@ from mullion.expressions.arrays import Array
 
 NOBODY = -1
 COMPARED, LOOKED_AT, CHECKED, RESULTS, ENDS, HELD, MOST_HELD = range(7)
-"""Where `Windows.counts` has: values compared, tuples looked at while probing, tuples looked at for expiry, results,
-the sum of the results' ends, tuples held now, and at most."""
+"""Where `LinkedWindows.counts` has: values compared, tuples looked at while probing, tuples looked at for expiry,
+results, the sum of the results' ends, tuples held now, and at most."""
 ABSENT, WAITING, INSIDE = range(3)
 """Where a tuple is: not here, waiting for the next execution, or in its window."""
 
 
-class Windows(NamedTuple):
+class LinkedWindows(NamedTuple):
     """Tuples (one entry for each event) and the lists that they are in."""
 
     stream: Array
@@ -41,7 +41,7 @@ class Windows(NamedTuple):
     counts: Array
 
 
-class Results(NamedTuple):
+class ResultBuffers(NamedTuple):
     """Room for results. Without rows results are only counted."""
 
     parts: Array
@@ -51,7 +51,7 @@ class Results(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def insert(windows: Windows, e: int) -> None:
+def insert(windows: LinkedWindows, e: int) -> None:
     s, b = windows.stream[e], windows.value[e] % windows.head.shape[1]
     last = windows.tail[s, b]
     windows.before[e], windows.after[e] = last, NOBODY
@@ -66,7 +66,7 @@ def insert(windows: Windows, e: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def remove(windows: Windows, e: int) -> None:
+def remove(windows: LinkedWindows, e: int) -> None:
     s, b = windows.stream[e], windows.value[e] % windows.head.shape[1]
     left, right = windows.before[e], windows.after[e]
     if left == NOBODY:
@@ -82,7 +82,7 @@ def remove(windows: Windows, e: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def expire(windows: Windows, but: int, last_end: int) -> None:
+def expire(windows: LinkedWindows, but: int, last_end: int) -> None:
     """Remove what ends at `last_end` or before from all windows but one. Every bucket is looked at."""
     checked = 0
     for s in range(windows.head.shape[0]):
@@ -100,7 +100,7 @@ def expire(windows: Windows, but: int, last_end: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def emit(windows: Windows, out: Results, k: int, chosen: Array, now: int, end: int, sign: int) -> None:
+def emit(windows: LinkedWindows, out: ResultBuffers, k: int, chosen: Array, now: int, end: int, sign: int) -> None:
     """One result: tuple k with those that were chosen from the windows that it probes."""
     row = windows.counts[RESULTS]
     windows.counts[RESULTS] += 1
