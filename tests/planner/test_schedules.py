@@ -313,9 +313,11 @@ def test_explain_shows_groups_sub_groups_periods_and_costs() -> None:
     engine.execute("CREATE QUERY same AS SELECT max(x) AS n FROM s [RANGE 30 min SLIDE AT MOST 10 min]")
     told = engine.explain()
     at = str(told).splitlines().index("  schedule auto (hybrid, while late late-pending): 8 queries in 1 group")
-    assert str(told).splitlines()[at + 1 : at + 3] == [
+    assert str(told).splitlines()[at + 1 : at + 4] == [
         "    ├─ CS2 over max(x) by slice only, updated every 1 min: Q1, Q2, Q3 with Q4, Q5 (asked every "
         "3 min) every 2 min; Q6, Q7, same every 5 min; 14.3 an update, alone 17.53",
+        "    ├─ deadlines: Q1, Q2, Q3 within 2 min of the answer before; Q4, Q5 within 3 min of the answer before; "
+        "Q6, Q7 within 5 min of the answer before; same within 10 min of the answer before",
         "    └─ CS8: same takes the answers of Q7",
     ]
     (group,) = told.to_dict()["plans"][0]["schedule"]

@@ -10,6 +10,7 @@ import pytest
 
 from batch_course import Course, event, query
 from mullion.options import Options
+from mullion.planner.schedules.deadlines import Deadline
 from mullion.runtime.admission import Admission
 from mullion.runtime.monitor import Monitor
 from mullion.runtime.pace import Conditions, Pace
@@ -18,9 +19,16 @@ from without_spark import local_engine
 TWO = "SELECT count(*) AS n FROM s [RANGE 4 us SLIDE AT MOST 2 us]"
 THREE = "SELECT max(x) AS n FROM s [RANGE 6 us SLIDE AT MOST 3 us]"
 
+SECOND, NOON = 1_000_000, 1_699_963_200_000_000
+
 
 def ends(course: Course, name: str = "q") -> list[int]:
     return sorted(row[0] for row in course.answers(name))
+
+
+def executed(course: Course, name: str) -> dict[str, float]:
+    """What is told of a query's executions, but for what there was none of."""
+    return {what: number for what, number in course.run.counts.facts()["scheduled"][name].items() if number}
 
 
 def test_smallest_example() -> None:
@@ -37,11 +45,11 @@ def test_a_query_runs_earlier_to_run_with_another() -> None:
     course = Course(asked, options=Options.of(schedule="hybrid"))
     course.take(*(event(t) for t in range(1, 15)))
     assert ends(course, "often") == ends(course, "rare") == [2, 4, 6, 8, 10, 12]
-    assert course.run.counts.scheduled["rare"] == {"executions": 6, "late": 0, "late_updates": 0, "joint": 6}
+    assert executed(course, "rare") == {"executions": 6, "met": 6, "joint": 6}
     apart = Course(asked, options=Options.of(schedule="conservative"))
     apart.take(*(event(t) for t in range(1, 15)))
     assert ends(apart, "rare") == [3, 6, 9, 12]
-    assert apart.run.counts.scheduled["rare"] == {"executions": 4, "late": 0, "late_updates": 0, "joint": 2}
+    assert executed(apart, "rare") == {"executions": 4, "met": 4, "joint": 2, "alone": 2}
 
 
 def test_candidates_share_an_execution_only_with_what_they_cover() -> None:
@@ -109,6 +117,69 @@ def test_what_a_batch_could_not_do_is_done_in_the_next_one_for_the_same_instant(
     course.take(event(8))
     assert (ends(course, "a"), ends(course, "b")) == ([5], [5])
     assert course.run.counts.scheduled["b"]["late"] == 0
+
+
+def test_deadlines_count_from_the_last_execution_and_those_missed_are_told() -> None:
+    """By turns, since a batch has time for one of them: each is answered every second update."""
+    window = "FROM s [RANGE 5 us SLIDE AT MOST 5 us]"
+    asked = [query(f"SELECT max(x) AS n {window}", "a"), query(f"SELECT max(x) AS n {window} WHERE x > 0", "b")]
+    course = Course(asked)
+    assert course.run.deadlines == {}, "nothing was read"
+    with_capacity(course, 1.0)
+    for t in (1, 7, 8, 13):
+        course.take(event(t))
+    assert (ends(course, "a"), ends(course, "b")) == ([5, 10], [5])
+    assert course.run.deadlines == {"a": Deadline(15, 10), "b": Deadline(10, 5)}
+    for t in (18, 23):
+        course.take(event(t))
+    assert (ends(course, "a"), ends(course, "b")) == ([5, 10, 20], [5, 15])
+    told = {"late": 1, "late_updates": 1, "worst_lateness": 5e-6}
+    assert executed(course, "a") == told | {
+        "executions": 3,
+        "met": 2,
+        "mean_lateness": pytest.approx(5e-6 / 3),
+        "alone": 3,
+    }
+    assert executed(course, "b") == told | {
+        "executions": 2,
+        "met": 1,
+        "mean_lateness": pytest.approx(5e-6 / 2),
+        "alone": 2,
+    }
+    with_capacity(course, 0.5)
+    course.take(event(43))
+    assert course.run.deadlines == {"a": Deadline(25, 20, is_late=True), "b": Deadline(45, 40)}, "updates up to 40 came"
+    course.end()
+    assert course.run.deadlines == {}, "nothing more is due"
+
+
+def test_explain_tells_deadlines_and_what_was_met() -> None:
+    script = """CREATE STREAM s (ts TIMESTAMP, x INT) USING json OPTIONS (path 'x') TIMESTAMP BY ts;
+    CREATE QUERY a AS SELECT max(x) AS n FROM s [RANGE 10 s SLIDE AT MOST 2 s];
+    CREATE QUERY b AS SELECT max(x) AS n FROM s [RANGE 15 s SLIDE AT MOST 3 s];"""
+    with local_engine(script, schedule="conservative") as engine:
+        before = engine.explain()
+        assert (
+            "    └─ deadlines: a within 2 s of the answer before; b within 3 s of the answer before"
+            in str(before).splitlines()
+        )
+        engine.deliver("s", [{"ts": NOON + t * SECOND, "x": t} for t in range(11)], 0)
+        told, of_b = engine.explain(), str(engine.explain("b")).splitlines()
+    due = (
+        "a by 2023-11-14 12:00:12 UTC (2 s after 2023-11-14 12:00:10); "
+        "b by 2023-11-14 12:00:12 UTC (3 s after 2023-11-14 12:00:09)"
+    )
+    assert f"    └─ deadlines: {due}" in str(told).splitlines()
+    counted = "b met 3 of 3 deadlines, 1 execution joint, 2 alone"
+    assert (
+        f"schedule of s so far: a met 5 of 5 deadlines, 1 execution joint, 4 alone; {counted}" in str(told).splitlines()
+    )
+    assert f"schedule of s so far: {counted}" in of_b
+    (group,) = before.to_dict()["plans"][0]["schedule"]
+    assert group["deadlines"] == {"a": {"period": "2 s"}, "b": {"period": "3 s"}}
+    (group,) = told.to_dict()["plans"][0]["schedule"]
+    last = {"last": "2023-11-14 12:00:09", "late": False}
+    assert group["deadlines"]["b"] == {"period": "3 s", "due": "2023-11-14 12:00:12"} | last
 
 
 def test_a_query_that_enters_changes_the_step_and_nobody_is_late() -> None:

@@ -17,6 +17,8 @@ from mullion.planner.explain_operators import NO_OPERATORS, OperatorPlans
 from mullion.planner.explain_slices import ExplainedSlices
 from mullion.planner.explained import MOST_SHOWN, Explained
 from mullion.planner.plan import Plan
+from mullion.planner.schedules.deadlines import Deadline
+from mullion.planner.schedules.lateness import lateness_text
 from mullion.planner.statistics import Statistics
 
 COUNTED_OF_SLICES = ("events", "slices", "fragments", "groups", "partial_operations", "final_operations")
@@ -39,10 +41,12 @@ class Explanation:
     """What streams say of silence, overload and keys that end, a sentence each."""
     summaries: Mapping[str, str] = field(default_factory=dict)
     """What is told of each summary."""
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)
+    """Of the queries with SLIDE AT MOST that are at work."""
 
     @property
     def _parts(self) -> list[Explained]:
-        slices = [ExplainedSlices(plan, self.query, self.pasts) for plan in self.plans]
+        slices = [ExplainedSlices(plan, self.query, self.pasts, self.deadlines) for plan in self.plans]
         return [*slices, *self.operators.explained(self.pasts, self.query)]
 
     @property
@@ -93,7 +97,14 @@ class Explanation:
             for whose, what in counts.get("misjudged", {}).items()
         ]
         blocks += [text for name, counts in self.observed.items() if (text := _shed_text(name, counts))]
+        blocks += [text for name, counts in self.observed.items() if (text := self._schedule_text(name, counts))]
         return "\n\n".join(blocks)
+
+    def _schedule_text(self, stream: str, counts: Mapping[str, Any]) -> str:
+        """What was counted of the executions of queries with SLIDE AT MOST."""
+        scheduled = counts.get("scheduled", {}).items()
+        shown = {name: facts for name, facts in scheduled if self.query in (None, name)}
+        return f"schedule of {stream} so far: {lateness_text(shown)}" if shown else ""
 
 
 def _counts_text(counts: Mapping[str, Any]) -> str:

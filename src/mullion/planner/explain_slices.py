@@ -18,6 +18,7 @@ from mullion.planner.cuts import axis_text, cut_text, has_slices, paired_slices,
 from mullion.planner.drawing import Box
 from mullion.planner.explained import MOST_SHOWN, Explained, branched
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.schedules.deadlines import Deadline
 from mullion.planner.schedules.explained import covered_exactly, covered_lines, schedule_facts, schedule_lines
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import first_edges, paned_slices, slices_of
@@ -34,11 +35,13 @@ WITHOUT_CHOICE = "answered exactly, since partials that queries share cost less 
 
 @dataclass(frozen=True)
 class ExplainedSlices(Explained):
-    """`only`: the query that is asked about; None for all. `pasts`: how queries with BACKFILL came by their past."""
+    """`only`: the query that is asked about; None for all. `pasts`: how queries with BACKFILL came by their past.
+    `deadlines`: of queries with SLIDE AT MOST that are at work."""
 
     plan: Plan
     only: str | None = None
     pasts: Mapping[str, str] = field(default_factory=dict)
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)
 
     @property
     def queries(self) -> list[SlicedAggregation]:
@@ -60,7 +63,7 @@ class ExplainedSlices(Explained):
             told = [f"{state.name}  {synopsis.text}" for state, synopsis in shared]
             kept = kept_text(plan, grouping)
             lines += branched("    ", told + covered_lines(plan, grouping) + ([] if kept is None else [kept]))
-        lines += schedule_lines(plan)
+        lines += schedule_lines(plan, self.deadlines)
         rate = self._rate_to_share()
         if rate is not None:
             lines.append(f"  sharing slices takes fewer operations above {rate:.3g} events a second")
@@ -104,7 +107,7 @@ class ExplainedSlices(Explained):
             "next_edges": [duration_text(e) for e in first_edges(plan.windows, FIRST_EDGES)] if timed else [],
             "sharing_pays_above_events_a_second": None if rate is None else round(rate, 3),
             "groupings": [_grouping_facts(plan, grouping) for grouping in plan.groupings],
-            "schedule": schedule_facts(plan),
+            "schedule": schedule_facts(plan, self.deadlines),
             "queries": [self._query_facts(query) for query in self.queries],
             "reasons": [{"rule": reason.rule, "text": reason.text} for reason in plan.reasons],
         }

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mullion.planner.plan import Grouping
+from mullion.planner.schedules.lateness import add_executions
 from mullion.questions_first import give_way
 from mullion.runtime.counts import add_counts
 from mullion.runtime.executions import Decided
@@ -72,7 +73,7 @@ class AnswersStage:
             state.sets, state.oldest, state.newest, watermark, waiting=waiting, schedule=state.options.schedule
         )
         for name, counted in decided.counts.items():
-            add_counts(state.counts.scheduled.setdefault(name, {}), counted)
+            add_executions(state.counts.scheduled.setdefault(name, {}), counted)
         return decided
 
     def _measure(self, batch_began: float, began: float, decided: Decided, due: Sequence[_Due]) -> None:

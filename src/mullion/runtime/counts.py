@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
+from mullion.planner.schedules.lateness import execution_facts
 from mullion.slices.tally import Tally
 
 T = TypeVar("T")
@@ -61,8 +62,7 @@ class Counts(RunCounts):
     unprobed_by_query: dict[str, int] = field(default_factory=dict)
     """Of the joins that would have probed with them."""
     scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of queries with SLIDE AT MOST: how often they were executed, how often late and by how many updates, how often
-    together with others."""
+    """Of queries with SLIDE AT MOST, what `runtime.executions.COUNTED` names."""
     misjudged: dict[str, str] = field(default_factory=dict)
     """Plans that expected far more or fewer partials or groups than a batch had, the last time that they did: what was
     expected and what came, by the key set and the queries that share it."""
@@ -70,6 +70,11 @@ class Counts(RunCounts):
     def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         super().keep(before, now)
         self.scheduled = still_counted(self.scheduled, before, now)
+
+    def facts(self) -> dict[str, Any]:
+        """As EXPLAIN and --stats tell it."""
+        scheduled = {name: execution_facts(counted) for name, counted in self.scheduled.items()}
+        return asdict(self) | {"scheduled": scheduled}
 
     def add(self, tally: Tally) -> None:
         """Count what partials say of their events."""

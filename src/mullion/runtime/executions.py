@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mullion.planner.schedules.lateness import WORST
 from mullion.planner.schedules.schedulers import Waiting
 from mullion.planner.schedules.tasks import often_together, sharing
 from mullion.planner.sliced import SlicedAggregation
@@ -16,9 +17,9 @@ from mullion.slices.due import InstantRun
 MOST_LAID_OUT = 1_000_000
 """Executions of a batch that are laid out to see which coincide."""
 
-COUNTED = ("executions", "late", "late_updates", "joint")
-"""Of each query: how often it was executed, how often after its deadline, by how many updates in all, and how often
-together with another query."""
+COUNTED = ("executions", "late", "late_updates", "lateness", WORST, "joint", "alone")
+"""Of each query: how often it was executed, how often after its deadline, by how many updates and microseconds in all,
+by how many at worst, how often together with another query and how often by itself."""
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Decided:
     cost: float = 0.0
     joint: dict[str, list[int]] = field(default_factory=dict)
     """For each run, how many of its executions are joint."""
+    is_laid_out: bool = True
+    """Whether it is known which executions are joint."""
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     followers: dict[str, str] = field(default_factory=dict)
     """Queries that differ from another in a longer period alone, and that other one (CS8)."""
@@ -36,14 +39,16 @@ class Decided:
         """Count the executions of a query that was executed last at an instant."""
         assert query.at_most is not None
         number = sum(run.count for run in kept)
-        late = updates = 0
+        late = updates = lateness = worst = 0
         for run in kept:
             over = 0 if last is None else run.first - last - query.at_most
             if over > 0:
                 late, updates = late + 1, updates + -(-over // query.window.slide)
+                lateness, worst = lateness + over, max(worst, over)
             last = run.first + (run.count - 1) * run.slide
         joint = min(number, sum(self.joint.get(name, ())))
-        self.counts[name] = dict(zip(COUNTED, (number, late, updates, joint), strict=True))
+        alone = number - joint if self.is_laid_out else 0
+        self.counts[name] = dict(zip(COUNTED, (number, late, updates, lateness, worst, joint, alone), strict=True))
 
 
 def counted_together(timetable: Timetable, executions: Sequence[Execution]) -> Decided:
@@ -61,8 +66,8 @@ def counted_together(timetable: Timetable, executions: Sequence[Execution]) -> D
 
 def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Decided:
     """The same where every task runs at its deadlines: from the first on, so often."""
-    decided = Decided()
-    for tasks in _in_groups(timetable, runs):
+    decided = Decided(is_laid_out=sum(count for _, count in runs) <= MOST_LAID_OUT)
+    for tasks in _in_groups(timetable, is_laid_out=decided.is_laid_out):
         at = [runs[i][0] + np.arange(runs[i][1]) * timetable.tasks[i].period for i in tasks]
         # Of one task, all executions are alike.
         found = often_together(at) if len(tasks) > 1 else [((0,), runs[tasks[0]][1])]
@@ -77,11 +82,11 @@ def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Deci
     return decided
 
 
-def _in_groups(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _in_groups(timetable: Timetable, *, is_laid_out: bool) -> list[list[int]]:
     """The tasks whose executions are joint when they coincide. Too many of them are not laid out."""
     pair = [Waiting("", 0), Waiting("", 0)]
-    if len(timetable.scheduler.together(pair)) == 1 or sum(count for _, count in runs) > MOST_LAID_OUT:
-        return [[i] for i in range(len(runs))]
+    if len(timetable.scheduler.together(pair)) == 1 or not is_laid_out:
+        return [[i] for i in range(len(timetable.tasks))]
     by_group: dict[object, list[int]] = {}
     for i, own in enumerate(timetable.tasks):
         by_group.setdefault(own.group, []).append(i)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from mullion.planner.schedules.deadlines import Deadline
 from mullion.planner.schedules.groups import Group, GroupKey, access_cost, finish_cost, groups_of
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
@@ -218,6 +219,17 @@ class Scheduling:
                 decided.count(name, kept, standing.last, query)
                 standing.last = kept[-1].first + (kept[-1].count - 1) * kept[-1].slide
         return decided
+
+    def deadlines(self, oldest: int) -> dict[str, Deadline]:
+        """By when each query should be executed next, going by its own period; not of those that are over."""
+        deadlines = {}
+        for name, query in list(self._queries.items()):
+            assert query.at_most is not None
+            standing, due = self.standings[name], self._deadline(name, query.at_most, oldest)
+            is_late = self.clock is not None and self.clock - self.clock % standing.step > due
+            if query.stop is None or due <= query.stop:
+                deadlines[name] = Deadline(due, standing.last, is_late)
+        return deadlines
 
     # A restart
 

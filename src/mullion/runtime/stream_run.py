@@ -28,6 +28,7 @@ from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
 from mullion.memory import Memory
+from mullion.planner.schedules.deadlines import Deadline
 from mullion.planner.sliced import SlicedAggregation
 from mullion.questions_first import give_way
 from mullion.runtime.admission import Admission
@@ -178,6 +179,12 @@ class StreamRun(StreamState):
         mark = Mark(self.committed.batch, end=True)
         self._answering.answer(mark, None)
         self._commits.commit(mark)
+
+    @property
+    def deadlines(self) -> dict[str, Deadline]:
+        """By when each query with SLIDE AT MOST should be answered next; none before the first event, nor after the end
+        of the input."""
+        return {} if self.closed or self.oldest is None else self.scheduling.deadlines(self.oldest)
 
     # What is told from outside
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import count
 
 from mullion.algebra.streams import Stream
@@ -65,12 +64,13 @@ class Explainer:
         relations = run_by_operators(self._catalog)
         operators = self._relations.plans(relations, name)
         observed = self._relations.observed() if any(name in (None, query.name) for query in relations) else {}
-        observed |= {n: asdict(run.counts) for n, run in self._runs.items() if run.counts.batches}
+        observed |= {n: run.counts.facts() for n, run in self._runs.items() if run.counts.batches}
         read = {stream for query in named for stream in query.streams}
         streams = [stream for stream in self._catalog.streams.values() if stream.name in read]
         said = {s.name: told for s in streams if (told := _said(s, self._runs.get(s.name)))}
         sharing, pasts, summaries = self._options.sharing, dict(self._pasts), self._summaries(name)
-        return Explanation(tuple(plans), sharing, name, observed, pasts, operators, held, said, summaries)
+        deadlines = {n: own for run in self._runs.values() for n, own in run.deadlines.items()}
+        return Explanation(tuple(plans), sharing, name, observed, pasts, operators, held, said, summaries, deadlines)
 
     def _summaries(self, name: str | None) -> dict[str, str]:
         """What is told of summaries: of all with the plan of all queries, and with one that prefers some rows of those

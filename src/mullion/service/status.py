@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
 from typing import Any
 
 from mullion.catalog.catalog import Catalog
@@ -43,7 +42,7 @@ class Status:
             "missing_answers": self.missing_answers,
             "stopped": self.stopped,
             "memory": {"limit": self._backend.memory.limit, "peak": self._peaks.by_kind()},
-            "streams": {name: asdict(counts) for name, counts in self.counts.items()},
+            "streams": {name: counts.facts() for name, counts in self.counts.items()},
             "monitors": {name: run.overload.report() for name, run in self._runs.streams.items()},
             "relations": self._runs.relations.counts,
             "summaries": summaries,

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mullion.language.limits import moment
+from mullion.planner.schedules.lateness import WORST, seconds_text
 from mullion.plural import plural
 
 if TYPE_CHECKING:
@@ -173,8 +174,13 @@ def warnings(
 def _late_answers(stream: str, scheduled: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     late = {query: counted for query, counted in scheduled.items() if counted["late"]}
     if late:
-        hit = ", ".join(f"{query} {own['late']:,} of {own['executions']:,} times" for query, own in late.items())
+        hit = ", ".join(f"{query} {_times_late(counted)}" for query, counted in late.items())
         yield f"queries with SLIDE AT MOST over {stream} were answered after their period was over ({hit})"
+
+
+def _times_late(counted: Mapping[str, int]) -> str:
+    worst = seconds_text(counted.get(WORST, 0) / 1e6)
+    return f"{counted['late']:,} of {counted['executions']:,} times, by {worst} at worst"
 
 
 def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

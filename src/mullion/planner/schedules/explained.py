@@ -1,8 +1,8 @@
-"""What EXPLAIN tells of queries with SLIDE AT MOST: who runs together, how often, and what that takes."""
+"""What EXPLAIN tells of queries with SLIDE AT MOST: who runs together, how often, by when, and what that takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mullion.language.query import TIME_AXIS
@@ -11,16 +11,18 @@ from mullion.options import Schedule
 from mullion.planner.explained import MOST_SHOWN, branched
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.schedules.cost import separate_cost
+from mullion.planner.schedules.deadlines import Deadline, deadline_facts, deadline_text
 from mullion.planner.schedules.groups import Covered, Group, access_cost, covered_queries, groups_of
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
+from mullion.planner.sliced import SlicedAggregation
 from mullion.plural import plural
 
 AUTO = "auto (hybrid, while late late-pending)"
 MOST_NAMED = 8
 
 
-def schedule_lines(plan: Plan) -> list[str]:
+def schedule_lines(plan: Plan, deadlines: Mapping[str, Deadline]) -> list[str]:
     """The schedule of a plan, group by group; nothing where no query is scheduled."""
     groups = groups_of([("", plan)])
     if not groups:
@@ -36,6 +38,7 @@ def schedule_lines(plan: Plan) -> list[str]:
         told = "; ".join(_task_text(group, task) for task in tasks)
         step = duration_text(group.key.step)
         texts.append(f"{_shared_text(group)}, updated every {step}: {told}; {cost:.4g} an update, alone {alone:.4g}")
+        texts.append(f"deadlines: {_deadlines_text(plan, group, deadlines)}")
         texts += [_covered_text(covered) for covered in group.covered[:MOST_NAMED]]
         texts += [f"CS8: {name} takes the answers of {leader}" for name, leader in group.followers[:MOST_NAMED]]
     if len(groups) > MOST_SHOWN:
@@ -56,7 +59,7 @@ def covered_lines(plan: Plan, grouping: Grouping) -> list[str]:
     return [_covered_text(own) for own in covered[:MOST_NAMED]] + more
 
 
-def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
+def schedule_facts(plan: Plan, deadlines: Mapping[str, Deadline]) -> list[dict[str, Any]]:
     """The same for programs."""
     scheduler = scheduler_of(plan.options.schedule)
     facts = []
@@ -71,6 +74,9 @@ def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
                 "step": duration_text(step),
                 "sub_groups": [_task_facts(task, step) for task in group.subgroups],
                 "tasks": [_task_facts(task, step) for task in tasks],
+                "deadlines": {
+                    query.name: deadline_facts(query, deadlines.get(query.name)) for query in _queries(plan, group)
+                },
                 "cost": round(scheduler.cost(tasks), 6),
                 "cost_without_sharing": round(separate_cost(group.subgroups), 6),
                 "takes_answers_of": dict(group.followers),
@@ -78,6 +84,18 @@ def schedule_facts(plan: Plan) -> list[dict[str, Any]]:
             }
         )
     return facts
+
+
+def _queries(plan: Plan, group: Group) -> list[SlicedAggregation]:
+    """The queries of a group, by their periods."""
+    names = {name for task in group.subgroups for name in task.queries}
+    return sorted((query for query in plan.queries if query.name in names), key=lambda query: query.at_most or 0)
+
+
+def _deadlines_text(plan: Plan, group: Group, deadlines: Mapping[str, Deadline]) -> str:
+    queries = _queries(plan, group)
+    more = f" and {len(queries) - MOST_SHOWN} more" if len(queries) > MOST_SHOWN else ""
+    return deadline_text(queries[:MOST_SHOWN], deadlines) + more
 
 
 def _task_facts(task: Task, step: int) -> dict[str, Any]:
