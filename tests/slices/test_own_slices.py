@@ -24,7 +24,7 @@ from mullion.options import Options
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.slices.kernels.events import TIME
-from mullion.slices.kernels.fields import ADD, LEAST, MOST, Column
+from mullion.slices.kernels.fields import ADD, LEAST, MOST, FoldedColumn
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT
 from mullion.slices.kernels.own_slices import own_rows
@@ -51,7 +51,7 @@ def test_rows_by_hand() -> None:
     cut = Cut(np.array([0, 10]), np.array([0, 3, 6]))
     groups = Groups(np.array([0, 0, 1, 0, 1, 1], np.int32), 2, ())
     values = np.array([1, 2, 4, 8, 16, -32])
-    columns = [Column.of(op, values) for op in (ADD, LEAST, MOST)]
+    columns = [FoldedColumn.of(op, values) for op in (ADD, LEAST, MOST)]
     rows = own_rows(cut, np.array([1, 0, 1, 1, 1, 1], np.uint8), groups, columns)
     assert rows.group is not None
     found = list(zip(rows.slices.tolist(), rows.group.tolist(), rows.rows.tolist(), strict=True))

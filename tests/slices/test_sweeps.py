@@ -8,7 +8,7 @@ import pytest
 from mullion.expressions.arrays import Array, Index
 from mullion.slices.kernels import sweeps
 from mullion.slices.kernels.ranges import ADD, LEAST, MOST
-from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept, Wanted
+from mullion.slices.kernels.sweeps import AskedLines, Course, Held, LineSums, Stacks, Swept
 
 FEWEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 BOUNDS = np.array([0, 3, -5]), np.array([10, 12, 3])
@@ -21,7 +21,7 @@ class Turns:
     def __init__(self, course: Course, asked: Swept, size: int, whole: Array, room: int = 1000, least: int = 1) -> None:
         self.held = Held.nothing(asked, size, 2)
         values, added = np.stack([whole, whole + 7, np.ones(len(whole), np.int64)]), np.array([2, 0])
-        out, count = Answered.room(room, 2, np.int32), np.zeros(len(asked.start), np.intp)
+        out, count = LineSums.room(room, 2, np.int32), np.zeros(len(asked.start), np.intp)
         skipped = np.zeros(len(asked.start), np.uint8)
         self.pairs: list[tuple[int, int]] = []
         self.sums: list[int] = []
@@ -55,7 +55,7 @@ def combined(
         own = [(window, line) for window, line in pairs if first <= window < stop]
         begin = np.searchsorted([window - first for window, _ in own], np.arange(stop - first + 1))
         out = np.full(len(own), nothing, values.dtype)
-        wanted = Wanted(begin, np.array([line for _, line in own], np.int32))
+        wanted = AskedLines(begin, np.array([line for _, line in own], np.int32))
         sweeps.combinations(course, asked, first, wanted, values, operation, stacks, out)
         found += out.tolist()
     return found
@@ -80,7 +80,7 @@ def test_windows_that_are_skipped() -> None:
     """The second of three windows, of which the last is of another segment, is left out; the others are as they are."""
     course = Course(np.array([0, 5, 7]), np.array([0, 0, 1], np.int32))
     asked = Swept(np.array([0, 2, 3]), np.array([[0, 0], [3, 3]]), np.array([[0, 0], [2, 2]]), *BOUNDS)
-    count, out = np.zeros(3, np.intp), Answered.room(9, 1, np.int32)
+    count, out = np.zeros(3, np.intp), LineSums.room(9, 1, np.int32)
     skipped = np.array([0, 1, 0], np.uint8)
     held = Held.nothing(asked, 2, 1)
     values, added = np.ones((1, 3), np.int64), np.zeros(1, np.intp)

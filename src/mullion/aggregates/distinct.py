@@ -9,7 +9,7 @@ from typing import ClassVar
 from mullion.aggregates.base import Aggregate
 from mullion.aggregates.mean import AvgAggregate
 from mullion.aggregates.sum import SumAggregate
-from mullion.aggregates.values import Counted, OverValues
+from mullion.aggregates.values import OverValues, WindowCounts
 from mullion.expressions.vector import Vector
 from mullion.language.types import Type
 
@@ -27,7 +27,7 @@ class OfEachValueOnce(OverValues):
     def result(self, argument: Type | None) -> Type:
         return self.plain.result(argument)
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         states = []
         for partial in self.plain.partials(argument):
             lifted = partial.lift(values[0])

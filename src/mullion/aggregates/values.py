@@ -26,7 +26,7 @@ from mullion.language.types import BIGINT, DOUBLE, Type
 from mullion.language.types import counted as list_of_counted
 
 
-class Counted(Protocol):
+class WindowCounts(Protocol):
     """How often each value occurs in each of some windows. Values are known by their codes: their rank among all."""
 
     @property
@@ -79,7 +79,7 @@ class OverValues(Aggregate):
         raise AssertionError(f"{self.name} is lowered from value counts")
 
     @abstractmethod
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         """The answer of each window; `values` holds the different values in the order of their codes: a vector for each
         column that the aggregate counts."""
 
@@ -92,7 +92,7 @@ class CountDistinct(OverValues):
     def result(self, argument: Type | None) -> Type:
         return BIGINT
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         return always(counted.distinct, BIGINT)
 
 
@@ -117,7 +117,7 @@ class Percentile(OverValues):
             raise TypeError(f"needs a number{f', not {argument}' if argument else ''}")
         return DOUBLE
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         present = counted.total > 0
         if not present.any():
             return constant(DOUBLE, None, len(present))
@@ -149,7 +149,7 @@ class Mode(OverValues):
     def result(self, argument: Type | None) -> Type:
         return orderable(argument)
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         offsets, codes, _ = counted.top(1)
         present = np.diff(offsets) > 0
         modes: npt.NDArray[Any] = np.zeros(len(present), dtype_of(argument))
@@ -177,7 +177,7 @@ class TopK(OverValues):
     def result(self, argument: Type | None) -> Type:
         return list_of_counted(orderable(argument))
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         offsets, codes, counts = counted.top(self.most)
         pairs = list(zip(values[0].take(codes).to_list(), counts.tolist(), strict=True))
         bounds = offsets.tolist()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate
-from mullion.aggregates.values import Counted, OverValues, a_share, orderable
+from mullion.aggregates.values import OverValues, WindowCounts, a_share, orderable
 from mullion.expressions.arrays import Index, Real
 from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
@@ -36,7 +36,7 @@ class _Pairs(NamedTuple):
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-def _pairs(values: Sequence[Vector], counted: Counted) -> _Pairs:
+def _pairs(values: Sequence[Vector], counted: WindowCounts) -> _Pairs:
     return _Pairs(*counted.top(max(1, len(values[0]))))
 
 
@@ -72,7 +72,7 @@ class WeightedPercentile(OverValues):
             raise TypeError(f"needs a number{f', not {argument}' if argument else ''}")
         return DOUBLE
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         pairs, weights = _pairs(values, counted), values[1].values
         rank = _ranks(values[0])
         order = np.lexsort((rank[pairs.codes], pairs.window))
@@ -114,7 +114,7 @@ class SquaredTotals(OverValues):
     def result(self, argument: Type | None) -> Type:
         return DOUBLE
 
-    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: Counted) -> Vector:
+    def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
         pairs = _pairs(values, counted)
         known, owner = np.unique(np.concatenate([ids.values for ids in values[::2]]), return_inverse=True)
         owners, places = max(1, len(known)), owner.reshape(len(values) // 2, -1)

@@ -24,7 +24,7 @@ from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, is_aggregating, select
 from mullion.binding.set_operations import combined
 from mullion.binding.shed_streams import answered_from_kept
-from mullion.binding.sources import Context, Read, ResultSource, over_results, read
+from mullion.binding.sources import BindingContext, Read, ResultSource, over_results, read
 from mullion.binding.subqueries import existing
 from mullion.binding.windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.errors import CheckError, NotSupported, Place
@@ -129,7 +129,7 @@ class _Binder:
     def _read(self, query: Query, clock: Clock, outer: Scope | None = None, *, one_window: bool = False) -> Read:
         return read(
             query,
-            Context(*self._known, self._sub_query),
+            BindingContext(*self._known, self._sub_query),
             clock,
             lambda layout, exists, negated, clock: existing(layout, exists, negated, clock, self._read),
             outer,

@@ -54,7 +54,7 @@ class ResultSource:
 
 
 @dataclass(frozen=True)
-class Context:
+class BindingContext:
     """What queries may read, by name, and how a query within a query is bound."""
 
     streams: Mapping[str, Stream]
@@ -100,7 +100,7 @@ Existing = Callable[[Layout, Exists, bool, Clock], Layout]
 
 def read(
     query: Query,
-    context: Context,
+    context: BindingContext,
     clock: Clock,
     existing: Existing,
     outer: Scope | None = None,
@@ -150,7 +150,7 @@ def _of_one_stream(query: Query, scope: Scope, stream: Stream) -> Layout:
     return Layout(scan, scope, columns, of_one_window=True).filtered_as_written(conditions)
 
 
-def _refuse_outer_joins(source: Source, context: Context) -> None:
+def _refuse_outer_joins(source: Source, context: BindingContext) -> None:
     if not isinstance(source, Join):
         return
     _refuse_outer_joins(source.left, context)

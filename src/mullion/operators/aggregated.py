@@ -49,12 +49,12 @@ from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.operators.bad_values import BadValues
 from mullion.operators.base import Operator, Parts
-from mullion.operators.clock import Changes, Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.expressions import KeyFunction, key_function
 from mullion.operators.grouped import Grouped, GroupedRows, GroupInstants, every_change, every_instant
 from mullion.operators.missing import NOTHING
 from mullion.operators.punctuated import Punctuated
+from mullion.operators.ranked_instants import Changes, Periodic
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.operators.timed_tables import as_table, from_table

@@ -43,11 +43,11 @@ from mullion.language.query import Column, Expr, walk
 from mullion.language.render import render
 from mullion.language.types import BIGINT
 from mullion.operators.base import Operator, Parts
-from mullion.operators.clock import Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.grouped import every_instant
 from mullion.operators.join_view import starts_of
 from mullion.operators.kernels.join_cells import ADD_DOUBLES, AnswerStates, AskedPlaces, Cells, Coming, count, probe
+from mullion.operators.ranked_instants import Periodic
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
 from mullion.slices.arrange import ranked
@@ -215,8 +215,8 @@ class JoinSynopsisOperator(Operator):
         places = starts[0]
         for start, longer in zip(starts[1:], self.node.longer[1:], strict=True):
             places = np.minimum(places, start + longer)
-        step, phase = self.node.grid
-        places = places - (places - phase) % step
+        step, origin = self.node.grid
+        places = places - (places - origin) % step
         columns = Columns.of(fresh.rows, self._read)
         keys = pa.table([_key(columns.value(key)) for key, _ in self.node.keys], schema=self._key_schema)
         return _Results(keys, fresh.start, places, self._layout.lifted(columns, len(fresh)))

@@ -17,9 +17,9 @@ from mullion.instants import THE_END
 from mullion.language.render import duration_text
 from mullion.operators.aggregated import AggregatedOperator
 from mullion.operators.base import Operator, Parts
-from mullion.operators.clock import Periodic
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.join_synopsis import StepAnswers
+from mullion.operators.ranked_instants import Periodic
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions
 

@@ -23,9 +23,9 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.language.types import TIMESTAMP
 from mullion.operators.base import Parts
-from mullion.operators.clock import Changes, Clock, Periodic
 from mullion.operators.emission import Emission, Visibility
 from mullion.operators.emitter import Emitter
+from mullion.operators.ranked_instants import Changes, Periodic, RankedInstants
 from mullion.operators.row_store import Hash
 from mullion.operators.timed_rows import Delta, TimedRows, in_time_order
 from mullion.operators.window_occupancy import Occupancy
@@ -204,7 +204,7 @@ class Result:
         return [*self._answers(timed, _visibility(timed, clock), clock, low, high, low - 1)] if low <= high else []
 
     def _answers(
-        self, timed: TimedRows, seen: Visibility, clock: Clock, low: int, high: int, before: int
+        self, timed: TimedRows, seen: Visibility, clock: RankedInstants, low: int, high: int, before: int
     ) -> Iterator[pa.Table]:
         """What is emitted from low to high, when the result is looked at from `before` on."""
         for emission in self._emitter.emissions(timed, seen, low, high, before):
@@ -223,7 +223,7 @@ class Result:
         """How many rows wait to be emitted, until a window holds an event."""
         return self.rows_held if self._has_total and self._periodic is not None else 0
 
-    def _table(self, timed: TimedRows, clock: Clock, emission: Emission) -> pa.Table:
+    def _table(self, timed: TimedRows, clock: RankedInstants, emission: Emission) -> pa.Table:
         """The answer's columns."""
         ends = clock.time(emission.rank)
         longest = self.relation.longest
@@ -287,7 +287,7 @@ def _rows_end(node: Node) -> bool:
     return window is None or not (window.is_endless or window.internal or window.rows is not None)
 
 
-def _visibility(timed: TimedRows, clock: Clock) -> Visibility:
+def _visibility(timed: TimedRows, clock: RankedInstants) -> Visibility:
     place, order = np.arange(len(timed)), in_time_order(timed.start, timed.ids)
     if order is not None:
         place[order] = np.arange(len(timed))

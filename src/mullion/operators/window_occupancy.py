@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Aggregated, Node, Scan, nodes
 from mullion.instants import EVER_BEFORE, FOREVER
-from mullion.operators.clock import Periodic
+from mullion.operators.ranked_instants import Periodic
 from mullion.operators.timed_rows import TimedRows
 
 

@@ -29,7 +29,7 @@ from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, Logic, Tree, as_whole_numbers, comparisons, conjuncts, decompose
-from mullion.planner.runs import Axis, RegionRuns, small_together
+from mullion.planner.runs import BoxAxis, RegionRuns, small_together
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 """SQL's logic as numbers: AND is the smaller, OR the larger, NOT what is missing to TRUE."""
@@ -185,10 +185,10 @@ class PredicateIndex:
         return [tuple(part) for part in small_together([(at, self.attributes[at].regions) for at in alone])]
 
     @cached_property
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[BoxAxis]:
         """The axes, with the runs of regions in which predicates hold."""
         regions = [tuple(self.attributes[at].regions for at in part) for part in self._parts]
-        return [Axis(part, of, self._runs(part, prod(of))) for part, of in zip(self._parts, regions, strict=True)]
+        return [BoxAxis(part, of, self._runs(part, prod(of))) for part, of in zip(self._parts, regions, strict=True)]
 
     def _runs(self, part: Sequence[int], regions: int) -> RegionRuns:
         """Where predicates hold on an axis. Conditions that many of them have are looked at once."""

@@ -24,6 +24,7 @@ from mullion.aggregates import Partial
 from mullion.aggregates.base import has_prefixes
 from mullion.aggregates.count import Count
 from mullion.algebra.bound_aggregate import BoundAggregate
+from mullion.algebra.grid import Grid
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
@@ -37,7 +38,7 @@ from mullion.planner.comparisons import Tree
 from mullion.planner.covers import Covers
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.slices import Grid, Progressions, is_hopping, window_table
+from mullion.planner.slices import Progressions, is_hopping, window_table
 
 T = TypeVar("T")
 

@@ -130,7 +130,7 @@ class RegionRuns(NamedTuple):
         return whole
 
 
-class Axis(NamedTuple):
+class BoxAxis(NamedTuple):
     """One attribute, or several small ones whose regions are multiplied."""
 
     attributes: tuple[int, ...]

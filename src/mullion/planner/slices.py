@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mullion.algebra.grid import Grid
 from mullion.expressions.arrays import Mask, Times
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
@@ -222,13 +223,6 @@ class Progressions(NamedTuple):
         counts = np.maximum((high - first) // step, 0) + 1
         index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(self.slot, counts), np.repeat(first, counts) + index * np.repeat(step, counts)
-
-
-class Grid(NamedTuple):
-    """Equal steps on which all edges lie: `origin + k * step`."""
-
-    step: int
-    origin: int
 
 
 def common_grid(windows: Iterable[Period]) -> Grid:

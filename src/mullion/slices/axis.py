@@ -33,7 +33,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
-from mullion.slices.instants import Instants, Numbered, are_asked, instants_of, needed_from, rows_in_time
+from mullion.slices.instants import Numbered, NumberedWindows, are_asked, instants_of, needed_from, rows_in_time
 from mullion.slices.kernels.events import EVENT_TIME, TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.slicing import slice_starts
@@ -239,7 +239,7 @@ class AxisSet:
         if self.axis.order and settled is not None:
             settled = self.newest if self.newest is not None else ORIGIN
         positions: list[npt.NDArray[np.intp]] = []
-        parts: list[Instants] = []
+        parts: list[NumberedWindows] = []
         for i, query in enumerate(grouping.queries):
             asked = self._asked[query.name]
             if asked.frame.slide is None:
@@ -251,7 +251,7 @@ class AxisSet:
         start, end, opens, closes = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Due(np.concatenate(positions), start, end, opens, closes)
 
-    def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> Instants:
+    def _instants(self, query: SlicedAggregation, events: Numbered, settled: int | None) -> NumberedWindows:
         """The windows of a query that are due. Without GROUP BY, from its first to its last that holds an event."""
         instants, until = instants_of(query.frame, events, self.since[query.name], settled)
         instants = instants.of(query)
@@ -277,7 +277,7 @@ class AxisSet:
 
     def _rows_in_time(
         self, query: SlicedAggregation, events: Numbered, settled: int | None, limits: Limits
-    ) -> Instants:
+    ) -> NumberedWindows:
         """The windows of [ROWS n SLIDE s] that are due."""
         until, since, most = self._due_until(query, events.times, settled), self.since[query.name], limits.most_answers
         instants, self.since[query.name] = rows_in_time(query.frame, events, since, until, min(most, MOST) + 1)

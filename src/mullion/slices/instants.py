@@ -28,7 +28,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 
 
-class Instants(NamedTuple):
+class NumberedWindows(NamedTuple):
     """Windows as ranges of event numbers, and the bounds that are shown for them."""
 
     start: Times
@@ -36,13 +36,13 @@ class Instants(NamedTuple):
     opens: Times
     closes: Times
 
-    def part(self, first: int, last: int) -> Instants:
-        return Instants(*(column[first:last] for column in self))
+    def part(self, first: int, last: int) -> NumberedWindows:
+        return NumberedWindows(*(column[first:last] for column in self))
 
-    def of(self, query: SlicedAggregation) -> Instants:
+    def of(self, query: SlicedAggregation) -> NumberedWindows:
         """Those that the query answers."""
         inside = are_asked(query, self.opens, self.closes)
-        return Instants(*(column[inside] for column in self))
+        return NumberedWindows(*(column[inside] for column in self))
 
 
 def are_asked(query: SlicedAggregation, opens: Times, closes: Times) -> npt.NDArray[np.bool_]:
@@ -76,7 +76,7 @@ class Numbered(NamedTuple):
         return self.times[numbers - self.first]
 
 
-def instants_of(window: Window, events: Numbered, since: int, until: int | None) -> tuple[Instants, int]:
+def instants_of(window: Window, events: Numbered, since: int, until: int | None) -> tuple[NumberedWindows, int]:
     """The windows that are due, and where to go on from: after `since`, which is a number of events for a window that
     slides by tuples and else a time; for times, those before `until`, or all at the end of the input."""
     if window.slide_rows is not None:
@@ -85,7 +85,9 @@ def instants_of(window: Window, events: Numbered, since: int, until: int | None)
     return _at_times(window, events, times), int(times[-1]) if len(times) else since
 
 
-def rows_in_time(window: Window, events: Numbered, since: int, until: int | None, most: int) -> tuple[Instants, int]:
+def rows_in_time(
+    window: Window, events: Numbered, since: int, until: int | None, most: int
+) -> tuple[NumberedWindows, int]:
     """The last rows before every instant that is due, at most so many, and where to go on from. Where events were
     forgotten, or came before the first that is known, windows that would hold them are left out."""
     assert window.rows is not None
@@ -94,7 +96,7 @@ def rows_in_time(window: Window, events: Numbered, since: int, until: int | None
     start = np.maximum(end - window.rows, 0)
     whole = (start >= events.first) & (start < end)
     start, end, closes = start[whole], end[whole], times[whole]
-    return Instants(start, end, events.time_of(start), closes), int(times[-1]) if len(times) else since
+    return NumberedWindows(start, end, events.time_of(start), closes), int(times[-1]) if len(times) else since
 
 
 def slides_after(window: Window, events: Times, since: int, until: int | None, most: int) -> Times:
@@ -110,7 +112,7 @@ def slides_after(window: Window, events: Times, since: int, until: int | None, m
     return first + np.arange(min(max((last - first) // slide + 1, 0), most), dtype=np.int64) * slide
 
 
-def _by_tuples(window: Window, events: Numbered, since: int) -> Instants:
+def _by_tuples(window: Window, events: Numbered, since: int) -> NumberedWindows:
     """After every n-th event."""
     slide = window.slide_rows or 1
     first = max(since, events.first)
@@ -119,7 +121,7 @@ def _by_tuples(window: Window, events: Numbered, since: int) -> Instants:
     if window.since is not None:
         numbers, times = numbers[times >= window.since], times[times >= window.since]
     start, opens = _start(window, events, times)
-    return Instants(start, numbers + 1, opens, times)
+    return NumberedWindows(start, numbers + 1, opens, times)
 
 
 def _times(window: Window, events: Numbered, since: int, until: int | None) -> Times:
@@ -134,11 +136,11 @@ def _times(window: Window, events: Numbered, since: int, until: int | None) -> T
     return times if until is None else times[times < until]
 
 
-def _at_times(window: Window, events: Numbered, times: Times) -> Instants:
+def _at_times(window: Window, events: Numbered, times: Times) -> NumberedWindows:
     if window.now:
-        return Instants(events.after(times - 1), events.after(times), times, times)
+        return NumberedWindows(events.after(times - 1), events.after(times), times, times)
     start, opens = _start(window, events, times)
-    return Instants(start, events.after(times), opens, times)
+    return NumberedWindows(start, events.after(times), opens, times)
 
 
 def _start(window: Window, events: Numbered, times: Times) -> tuple[Times, Times]:

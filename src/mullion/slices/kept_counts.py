@@ -23,7 +23,7 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.slices.group_states import CellCounts, GroupStates
 from mullion.slices.kept_window import KeptWindow
-from mullion.slices.kernels.cells import Cells, merge
+from mullion.slices.kernels.cells import LineCells, merge
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.window_lines import WindowLines
 
@@ -103,7 +103,7 @@ class KeptCounts:
         self._lines.forget_values()
 
     def _begin(self) -> None:
-        self._cells = Cells(*(np.empty(0, np.int64) for _ in Cells._fields))
+        self._cells = LineCells(*(np.empty(0, np.int64) for _ in LineCells._fields))
         self._nulls: Whole = np.empty(0, np.int64)
         """Since when the number of a cell is that of a NULL, which nobody counts."""
 
@@ -126,11 +126,11 @@ class KeptCounts:
         new = np.flatnonzero(there & (self._nulls[: len(since)] != since))
         if len(new) or not stays.all():
             came = self._new_cells(new)
-            room = Cells(*(np.empty(int(stays.sum()) + len(came.cell), np.int64) for _ in Cells._fields))
-            merge(Cells(*frozen(*before)), stays, Cells(*frozen(*came)), room)
+            room = LineCells(*(np.empty(int(stays.sum()) + len(came.cell), np.int64) for _ in LineCells._fields))
+            merge(LineCells(*frozen(*before)), stays, LineCells(*frozen(*came)), room)
             self._cells = room
 
-    def _new_cells(self, new: Codes) -> Cells:
+    def _new_cells(self, new: Codes) -> LineCells:
         keys, slot, since = self._lines.keys(new), self._lines.slot[new], self._lines.since[new]
         values = keys.column("value")
         present = np.asarray(values.is_valid())
@@ -141,7 +141,7 @@ class KeptCounts:
             value = Smallest(self._types[0]).load((Vector.from_arrow(values, self._types[0]),))[0]
         new, since, line, value = (field[present] for field in (new, since, line, value))
         order = np.lexsort((value, line))
-        return Cells(line[order], value[order], new[order], since[order])
+        return LineCells(line[order], value[order], new[order], since[order])
 
 
 class CountedWindow(KeptWindow):

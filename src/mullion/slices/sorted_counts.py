@@ -15,7 +15,7 @@ from mullion.slices.sums_in_limbs import in_limbs
 
 
 class SortedCounts:
-    """What some ranges of cells hold: an `aggregates.values.Counted` whose codes are the places of cells.
+    """What some ranges of cells hold: an `aggregates.values.WindowCounts` whose codes are the places of cells.
 
     Requires: cells of a range are different values, in their order, and no count is 0.
     Time: O(n) for n cells, once; O(log n) for a rank, O(cells of the range) for the most frequent ones.

@@ -28,7 +28,7 @@ from mullion.slices.arrange import ranked
 from mullion.slices.interval import OPERATIONS
 from mullion.slices.kernels import ranges, sweeps
 from mullion.slices.kernels.row_loops import gather
-from mullion.slices.kernels.sweeps import Answered, Course, Held, Stacks, Swept, Wanted
+from mullion.slices.kernels.sweeps import AskedLines, Course, Held, LineSums, Stacks, Swept
 from mullion.slices.pairs import Pairs
 from mullion.slices.rows import Rows
 from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_segments
@@ -219,7 +219,7 @@ class Sweeping:
         self._added = np.array(numbers, np.intp)
         self._held = Held.nothing(asked, sweep.size, len(numbers))
         pairs = min(max(most, sweep.size), len(asked.start) * sweep.size)
-        self._out = Answered.room(pairs, len(numbers), sweep.course.lines.dtype)
+        self._out = LineSums.room(pairs, len(numbers), sweep.course.lines.dtype)
         self._stacks: dict[StateColumn, Stacks] = {}
         self._count = np.zeros(len(asked.start), np.intp)
         self.windows = slice(0, 0)
@@ -260,7 +260,7 @@ class Sweeping:
             self._stacks[state] = Stacks.nothing(identity, self._sweep.size, len(fields[0]))
             self._sweep.operations += len(fields[0])
         first = self.windows.start
-        wanted = Wanted(pairs.before(np.arange(self.windows.stop - first + 1)), lines)
+        wanted = AskedLines(pairs.before(np.arange(self.windows.stop - first + 1)), lines)
         (found,) = partial.identity(len(lines))
         held, operation = self._stacks[state], OPERATIONS[partial.kind]
         sweeps.combinations(self._sweep.course, self._asked, first, wanted, fields[0], operation, held, found)

@@ -202,8 +202,8 @@ class CountedRanges:
             blocks = ((counts.size - 1) >> shift) + 1
             occurring, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
             looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
-            rows = counting.Counted(counts.code, counts.count)
-            windows = counting.Asked(order, self._low, self._high, offsets)
+            rows = counting.WeightedCodes(counts.code, counts.count)
+            windows = counting.RowWindows(order, self._low, self._high, offsets)
             now = counting.Sliding(occurring, seen, bound, looked, shift)
             counting.top_by_sliding(rows, windows, now, counting.Heaps(codes, frequencies))
             counts.operations += moves

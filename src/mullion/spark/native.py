@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from mullion.algebra.grid import Grid
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.language.query import Expr
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
-from mullion.planner.slices import Grid
 from mullion.slices.kernels.layout import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.events import TIME, SparkEvents

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from mullion.algebra.grid import Grid
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING
 from mullion.kernels.thinning import Thinning, worth_text
 from mullion.language.query import Period
-from mullion.planner.slices import Grid, common_grid
+from mullion.planner.slices import common_grid
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.events import TIME
 from mullion.slices.shed_tally import ShedEvents

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.algebra.column_names import names_in
 from mullion.algebra.costs import Estimates, OperatorCost
+from mullion.algebra.grid import Grid
 from mullion.algebra.nodes.base import SameLives
 from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.algebra.nodes.registry import physical
@@ -26,13 +27,6 @@ class ProbedWindow(NamedTuple):
     range: int
     slide: int
     offset: int
-
-
-class Grid(NamedTuple):
-    """Where cells begin: at `phase` and all multiples of `step` from there."""
-
-    step: int
-    phase: int
 
 
 @physical

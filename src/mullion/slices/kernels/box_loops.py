@@ -22,7 +22,7 @@ class Stretches(NamedTuple):
     """Predicates `ending[starts[e]:starts[e + 1]]` have an edge at edge e."""
 
 
-class Cells(NamedTuple):
+class EventCells(NamedTuple):
     """The cell of each event, and its numbers."""
 
     outer: Array
@@ -101,7 +101,7 @@ def _write(q: int, start: int, now: Array, before: Array, out: BoxRows, written:
 
 @njit(cache=True, nogil=True)
 def sums_of_boxes(
-    stretches: Stretches, events: Cells, runs: BoxRuns, start: Array, most: int, dear: int, out: BoxRows
+    stretches: Stretches, events: EventCells, runs: BoxRuns, start: Array, most: int, dear: int, out: BoxRows
 ) -> int:
     """Rows of all predicates; see `boxes`. Returns how many were written.
 

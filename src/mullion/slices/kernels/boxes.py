@@ -29,7 +29,7 @@ from mullion.planner.fragments import TRUE, PredicateIndex
 from mullion.planner.kernel_cost import BOX, BOXED_CELL, BOXED_EVENT, MEMBER, boxed
 from mullion.planner.runs import RegionRuns
 from mullion.planner.slices import Progressions
-from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, Cells, Stretches, sums_of_boxes
+from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, EventCells, Stretches, sums_of_boxes
 from mullion.slices.kernels.compiled import DenseRows
 from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_between
 from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
@@ -80,7 +80,7 @@ class BoxClass(NamedTuple):
         room = len(self.stretches.ending) + slots * (1 + length // MOST_EVENTS)
         count = len(numbers) + 1
         out = BoxRows(np.empty(room, np.int32), np.empty(room, np.int64), np.empty((room, count), np.int64))
-        events = Cells(
+        events = EventCells(
             self.outer.codes,
             self.inner.codes,
             self.outer.regions,

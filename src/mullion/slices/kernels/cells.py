@@ -9,7 +9,7 @@ from numba import njit
 from mullion.expressions.arrays import Array
 
 
-class Cells(NamedTuple):
+class LineCells(NamedTuple):
     """Values of lines in their order. `cell` is a number that stays while the value is there, `since` tells when it
     came: another value may have its number later."""
 
@@ -20,7 +20,7 @@ class Cells(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def merge(before: Cells, stays: Array, new: Cells, out: Cells) -> None:
+def merge(before: LineCells, stays: Array, new: LineCells, out: LineCells) -> None:
     """The cells that stay and the new ones, all in order."""
     at, j = 0, 0
     for i in range(len(before.line)):
@@ -41,7 +41,7 @@ def merge(before: Cells, stays: Array, new: Cells, out: Cells) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _copy(source: Cells, i: int, out: Cells, at: int) -> None:
+def _copy(source: LineCells, i: int, out: LineCells, at: int) -> None:
     out.line[at], out.value[at] = source.line[i], source.value[i]
     out.cell[at], out.since[at] = source.cell[i], source.since[i]
 

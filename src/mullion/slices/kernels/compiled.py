@@ -36,7 +36,7 @@ class Predicates(NamedTuple):
     first: Array
 
 
-class Values(NamedTuple):
+class FieldValues(NamedTuple):
     """What is added up of each event, and of what the least is taken: a row for each field."""
 
     whole: Array
@@ -123,7 +123,7 @@ def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> 
 
 @njit(cache=True, nogil=True)
 def states_by_slice(
-    slices: Array, cut: Edges, start: Array, predicates: Predicates, values: Values, out: DenseRows
+    slices: Array, cut: Edges, start: Array, predicates: Predicates, values: FieldValues, out: DenseRows
 ) -> int:
     """Dense rows without groups: for each event, one pass over all predicates (design decision 4).
 

@@ -151,14 +151,14 @@ def in_order(codes: Array, counts: Array, offsets: Array) -> None:
             _sink(codes, counts, root, size, code, count)
 
 
-class Counted(NamedTuple):
+class WeightedCodes(NamedTuple):
     """Rows: a code each, and how often it occurs."""
 
     code: Array
     weight: Array
 
 
-class Asked(NamedTuple):
+class RowWindows(NamedTuple):
     """Windows over rows from `low` to `high`, in the order in which they are taken. `offsets` tell how many codes are
     asked of each window; none has fewer."""
 
@@ -187,7 +187,7 @@ class Heaps(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _add(rows: Counted, low: int, high: int, now: Sliding) -> None:
+def _add(rows: WeightedCodes, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
         c = rows.code[i]
         n = now.occurring[c] + rows.weight[i]
@@ -197,7 +197,7 @@ def _add(rows: Counted, low: int, high: int, now: Sliding) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _subtract(rows: Counted, low: int, high: int, now: Sliding) -> None:
+def _subtract(rows: WeightedCodes, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
         now.occurring[rows.code[i]] -= rows.weight[i]
 
@@ -257,7 +257,7 @@ def _top_of_blocks(now: Sliding, mark: int, heaps: Heaps, root: int, most: int) 
 
 
 @njit(cache=True, nogil=True)
-def top_by_sliding(rows: Counted, windows: Asked, now: Sliding, heaps: Heaps) -> None:
+def top_by_sliding(rows: WeightedCodes, windows: RowWindows, now: Sliding, heaps: Heaps) -> None:
     """Heaps of the most frequent codes of each window, from the window before it in the order: new rows are added, old
     ones subtracted."""
     a, b = 0, 0

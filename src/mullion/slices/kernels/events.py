@@ -22,7 +22,7 @@ from mullion.kernels.lookup import Attached, Key, Prepared, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
-from mullion.slices.kernels.fields import ADD, Column, Lifted, Split, lift, lift_end, split_of
+from mullion.slices.kernels.fields import ADD, FoldedColumn, Lifted, Split, lift, lift_end, split_of
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.slicing import Cut
@@ -36,7 +36,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Context(NamedTuple):
+class JobContext(NamedTuple):
     """What is known of all batches of a job."""
 
     columns: Mapping[str, Type]
@@ -54,7 +54,7 @@ class Events:
     def __init__(
         self,
         batch: pa.RecordBatch | pa.Table,
-        context: Context,
+        context: JobContext,
     ) -> None:
         self.batch, self.context = batch, context
         self.length = len(batch)
@@ -69,7 +69,7 @@ class Events:
         self._selections: dict[tuple[Lookup, ...], Selection] = {}
 
     @staticmethod
-    def of(batch: pa.RecordBatch | pa.Table, context: Context) -> tuple[Events, int]:
+    def of(batch: pa.RecordBatch | pa.Table, context: JobContext) -> tuple[Events, int]:
         """The events, and how many records have no place in time."""
         present = batch.column(TIME).is_valid()
         valid = in_one_piece(present)
@@ -170,9 +170,9 @@ class Events:
         met: Mask = self.columns[column].values & self.columns[column].valid
         return met if met.any() else None
 
-    def bad_column(self, check: Expr) -> Column | None:
+    def bad_column(self, check: Expr) -> FoldedColumn | None:
         found = self.bad(check)
-        return None if found is None else Column.of(ADD, found.astype(np.int64))
+        return None if found is None else FoldedColumn.of(ADD, found.astype(np.int64))
 
     def places(self, where: Expr | None) -> Places:
         place = _numbers(self.batch, ARRIVAL)

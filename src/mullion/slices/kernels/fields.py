@@ -31,7 +31,7 @@ ADD, ADD_DOUBLES, LEAST, MOST = "add", "add doubles", "least", "most"
 NO_LEAST, NO_MOST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-class Column(NamedTuple):
+class FoldedColumn(NamedTuple):
     """Numbers of events, and what is done with them."""
 
     op: str
@@ -48,18 +48,18 @@ class Column(NamedTuple):
         return np.full(rows, NO_LEAST if self.op == LEAST else NO_MOST, np.int64)
 
     @staticmethod
-    def of(op: str, values: Array) -> Column:
+    def of(op: str, values: Array) -> FoldedColumn:
         """Read-only, so that the loops are compiled once."""
         plain = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64).view()
         plain.flags.writeable = False
-        return Column(op, plain)
+        return FoldedColumn(op, plain)
 
 
 class Lifted(NamedTuple):
     """A state of events as columns; none where counting rows is all there is to it."""
 
     partial: Partial
-    columns: tuple[Column, ...]
+    columns: tuple[FoldedColumn, ...]
     loaded: tuple[Vector, ...] = ()
     kept: Callable[[Whole], tuple[Vector, ...]] | None = None
     """What one number is kept as that stands for several."""
@@ -83,14 +83,14 @@ def lift(partial: Partial, events: Vector, split: Callable[[], Split]) -> Lifted
     if isinstance(partial, SumInLimbs) and _may_be_one(events):
         numbers = events.values if events.valid.all() else np.where(events.valid, events.values, 0)
         halves = _halves if len(partial.stored) == 2 else None
-        return Lifted(partial, (Column.of(ADD, numbers),), (), halves)
+        return Lifted(partial, (FoldedColumn.of(ADD, numbers),), (), halves)
     if isinstance(partial, Smallest | Largest):
         op = LEAST if isinstance(partial, Smallest) else MOST
         if events.values.dtype.kind == "i" and events.valid.all():
-            return Lifted(partial, (Column.of(op, events.values),), (events,))
-        return Lifted(partial, (Column.of(op, partial.load((events,))[0]),), (events,))
+            return Lifted(partial, (FoldedColumn.of(op, events.values),), (events,))
+        return Lifted(partial, (FoldedColumn.of(op, partial.load((events,))[0]),), (events,))
     lifted = partial.lift(events)
-    return Lifted(partial, tuple(Column.of(ADD, field) for field in partial.load(lifted)), lifted)
+    return Lifted(partial, tuple(FoldedColumn.of(ADD, field) for field in partial.load(lifted)), lifted)
 
 
 def lift_end(partial: End, events: Vector, places: Places) -> Lifted:
@@ -111,15 +111,17 @@ def lift_end(partial: End, events: Vector, places: Places) -> Lifted:
         rank = found if some.all() else np.where(some, found, 0)
         return partial.of_rows(some, rank if order is None else order[rank], places, events)
 
-    return Lifted(partial, (Column.of(op, ranks if present.all() else np.where(present, ranks, absent)),), (), kept)
+    return Lifted(
+        partial, (FoldedColumn.of(op, ranks if present.all() else np.where(present, ranks, absent)),), (), kept
+    )
 
 
 def _lift_doubles(partial: Partial, coarse: Whole, fine: Whole, rest: Real) -> Lifted:
     if isinstance(partial, Residue):
-        return Lifted(partial, (Column.of(ADD, rest),))
+        return Lifted(partial, (FoldedColumn.of(ADD, rest),))
     if fits_one(coarse):
-        return Lifted(partial, (Column.of(ADD, (coarse << CARRY) + fine),), (), _coarse_and_fine)
-    return Lifted(partial, (Column.of(ADD, coarse), Column.of(ADD, fine)))
+        return Lifted(partial, (FoldedColumn.of(ADD, (coarse << CARRY) + fine),), (), _coarse_and_fine)
+    return Lifted(partial, (FoldedColumn.of(ADD, coarse), FoldedColumn.of(ADD, fine)))
 
 
 def _halves(sums: Whole) -> tuple[Vector, ...]:

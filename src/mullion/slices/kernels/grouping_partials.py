@@ -19,7 +19,7 @@ from mullion.planner.plan import FRAGMENTS, ROWS, Grouping
 from mullion.planner.slices import is_inside
 from mullion.slices.kernels.compiled import DenseRows
 from mullion.slices.kernels.events import Events
-from mullion.slices.kernels.fields import Column, Lifted
+from mullion.slices.kernels.fields import FoldedColumn, Lifted
 from mullion.slices.kernels.gaps import rows_within, within
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
@@ -127,11 +127,11 @@ class GroupingPartials:
         return [self.joined.lifted(state) for state in self.grouping.states]
 
     @cached_property
-    def _checks(self) -> list[Column | None]:
+    def _checks(self) -> list[FoldedColumn | None]:
         return [self.joined.bad_column(check) for check in self.grouping.checks[: self.grouping.selected_checks]]
 
     @cached_property
-    def _columns(self) -> list[Column]:
+    def _columns(self) -> list[FoldedColumn]:
         checks = [column for column in self._checks if column is not None]
         return [*(column for state in self._states for column in state.columns), *checks]
 

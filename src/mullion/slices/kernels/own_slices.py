@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.readonly import frozen
-from mullion.slices.kernels.fields import ADD, ADD_DOUBLES, LEAST, MOST, Column
+from mullion.slices.kernels.fields import ADD, ADD_DOUBLES, LEAST, MOST, FoldedColumn
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.row_loops import (
     add_up,
@@ -45,7 +45,7 @@ class OwnRows(NamedTuple):
         return len(self.slices)
 
 
-def own_rows(cut: Cut, selected: Selected, groups: Groups | None, columns: Sequence[Column]) -> OwnRows:
+def own_rows(cut: Cut, selected: Selected, groups: Groups | None, columns: Sequence[FoldedColumn]) -> OwnRows:
     """The rows of a predicate: one for each slice of its own and group that holds a selected event.
 
     Time: O(n) for n events, a few nanoseconds for each column of the states of a selected event. Space: two numbers for
@@ -54,7 +54,7 @@ def own_rows(cut: Cut, selected: Selected, groups: Groups | None, columns: Seque
 
     >>> cut = Cut(np.array([0, 10]), np.array([0, 3, 4]))
     >>> some = np.array([1, 1, 0, 1], np.uint8)
-    >>> own_rows(cut, some, None, [Column(ADD, np.array([5, 6, 7, 8]))]).columns
+    >>> own_rows(cut, some, None, [FoldedColumn(ADD, np.array([5, 6, 7, 8]))]).columns
     (array([11,  8]),)
     """
     if selected is False or not len(cut.starts):
@@ -63,7 +63,9 @@ def own_rows(cut: Cut, selected: Selected, groups: Groups | None, columns: Seque
     return _of_slices(cut, mask, columns) if groups is None else _of_groups(cut, mask, groups, columns)
 
 
-def _of_groups(cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, columns: Sequence[Column]) -> OwnRows:
+def _of_groups(
+    cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, columns: Sequence[FoldedColumn]
+) -> OwnRows:
     upto = cut.bounds[1:].copy()
     count = int(cut.bounds[-1])
     event: npt.NDArray[np.int32] | None = None
@@ -86,7 +88,7 @@ def _of_groups(cut: Cut, mask: npt.NDArray[np.uint8] | None, groups: Groups, col
     return OwnRows(slices, group_of[:rows].copy(), counted[:rows].copy(), tuple(results))
 
 
-def _of_slices(cut: Cut, mask: npt.NDArray[np.uint8] | None, columns: Sequence[Column]) -> OwnRows:
+def _of_slices(cut: Cut, mask: npt.NDArray[np.uint8] | None, columns: Sequence[FoldedColumn]) -> OwnRows:
     counted = np.diff(cut.bounds)
     if mask is not None:
         counted = np.zeros(len(cut.starts), np.int64)

@@ -32,7 +32,7 @@ from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping
 from mullion.planner.slices import residues
 from mullion.questions_first import give_way
-from mullion.slices.kernels.events import Context, Events
+from mullion.slices.kernels.events import Events, JobContext
 from mullion.slices.kernels.grouping_partials import GroupingPartials, weight
 from mullion.slices.kernels.layout import shared_nulls
 from mullion.slices.kernels.selection import Compared
@@ -80,9 +80,9 @@ class Job:
         return {lookups: Compared.of([g.index for g in own]) for lookups, own in by_lookups.items()}
 
     @property
-    def context(self) -> Context:
+    def context(self) -> JobContext:
         known = self.inputs.columns, self.inputs.evaluated, self.inputs.bad
-        return Context(*known, self.tables, self.compared, self.batch, self.files)
+        return JobContext(*known, self.tables, self.compared, self.batch, self.files)
 
 
 def takes_order(groupings: Sequence[Grouping]) -> bool:

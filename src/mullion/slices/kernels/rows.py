@@ -16,8 +16,8 @@ import numpy as np
 from mullion.aggregates.exact_sums import FINE
 from mullion.expressions.arrays import Array, Index, Real, Whole
 from mullion.planner.slices import Progressions
-from mullion.slices.kernels.compiled import DenseRows, Edges, Predicates, Values, states_by_slice, take_units
-from mullion.slices.kernels.fields import ADD, LEAST, MOST, Column, Lifted, stacked
+from mullion.slices.kernels.compiled import DenseRows, Edges, FieldValues, Predicates, states_by_slice, take_units
+from mullion.slices.kernels.fields import ADD, LEAST, MOST, FoldedColumn, Lifted, stacked
 from mullion.slices.kernels.signature import Masks
 
 UNITS = 2.0**-58, 2.0**-100, 2.0**-142
@@ -37,7 +37,7 @@ class Fields:
     """
 
     states: Sequence[Lifted]
-    checks: Sequence[Column] = ()
+    checks: Sequence[FoldedColumn] = ()
     whole: list[Whole] = field(default_factory=list)
     real: list[Real] = field(default_factory=list)
     least: list[Whole] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Fields:
         self._places = [[self._place(column) for column in state.columns] for state in self.states]
         self._bad = [self._place(column) for column in self.checks]
 
-    def _place(self, column: Column) -> tuple[str, int]:
+    def _place(self, column: FoldedColumn) -> tuple[str, int]:
         if column.op == ADD:
             kind, fields = ("real", self.real) if column.values.dtype == np.float64 else ("whole", self.whole)
             fields.append(column.values)
@@ -76,10 +76,10 @@ class Fields:
         real = [sum(next(rest).astype(np.float64) * unit for unit in UNITS[:units]) for units in self._units]
         return whole, stacked(real, np.float64, computed.shape[1])
 
-    def in_order(self, order: Index | slice) -> Values:
+    def in_order(self, order: Index | slice) -> FieldValues:
         """The fields of the events in that order, as the loops want them."""
         length = len((self.whole or self.real or self.least or [np.empty(0)])[0])
-        return Values(
+        return FieldValues(
             stacked([f[order] for f in self.whole], np.int64, length),
             stacked([f[order] for f in self.real], np.float64, length),
             stacked([f[order] for f in self.least], np.int64, length),
@@ -128,7 +128,7 @@ def dense_rows(times: Whole, masks: Masks, fields: Fields, progressions: Progres
     return _by_slice(cut, slices, predicates, fields.in_order(slice(None)))
 
 
-def _by_slice(cut: Edges, slices: Index, predicates: Predicates, values: Values) -> DenseRows:
+def _by_slice(cut: Edges, slices: Index, predicates: Predicates, values: FieldValues) -> DenseRows:
     slots = predicates.table.shape[1]
     start = np.full(slots, cut.edges[0], np.int64)
     room = DenseRows.room(len(cut.slots) + slots, *map(len, values))

@@ -64,7 +64,7 @@ class Held(NamedTuple):
         return Held(np.zeros((lines, numbers), np.int64), np.zeros((lines >> WORD) + 1, np.int64), place)
 
 
-class Answered(NamedTuple):
+class LineSums(NamedTuple):
     """Room for pairs of a window and a line that has a row in it, by window and then line."""
 
     windows: Array
@@ -74,8 +74,8 @@ class Answered(NamedTuple):
     """Number x pair."""
 
     @staticmethod
-    def room(pairs: int, numbers: int, lines: Any) -> Answered:
-        return Answered(np.empty(pairs, np.int32), np.empty(pairs, lines), np.empty((numbers, pairs), np.int64))
+    def room(pairs: int, numbers: int, lines: Any) -> LineSums:
+        return LineSums(np.empty(pairs, np.int32), np.empty(pairs, lines), np.empty((numbers, pairs), np.int64))
 
 
 class Stacks(NamedTuple):
@@ -99,7 +99,7 @@ class Stacks(NamedTuple):
         return Stacks(identity, *stacks, np.empty(rows, identity.dtype), place)
 
 
-class Wanted(NamedTuple):
+class AskedLines(NamedTuple):
     """Pairs of a window and a line that something is asked of."""
 
     first: Array
@@ -130,7 +130,7 @@ def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _write(window: int, held: Held, first: int, last: int, least: int, out: Answered, at: int) -> int:
+def _write(window: int, held: Held, first: int, last: int, least: int, out: LineSums, at: int) -> int:
     """Writes the pairs of a window whose first number is not less than `least`, given its first line and where its
     lines end. Returns where the next ones go."""
     for word in range(first >> WORD, ((last - 1) >> WORD) + 1):
@@ -158,7 +158,7 @@ def sweep_up(
     least: int,
     held: Held,
     count: Array,
-    out: Answered,
+    out: LineSums,
 ) -> int:
     """Goes on with the windows until all are answered or the room is full, which has a place for each line at least.
 
@@ -214,7 +214,7 @@ def combinations(
     course: Course,
     asked: Swept,
     first: int,
-    wanted: Wanted,
+    wanted: AskedLines,
     values: Array,
     operation: int,
     held: Stacks,

@@ -21,7 +21,7 @@ from mullion.expressions.arrays import Times
 from mullion.operators.timed_rows import TimedRows
 
 
-class Clock(Protocol):
+class RankedInstants(Protocol):
     def first(self, start: Times) -> Times:
         """The rank of the first instant that sees rows which start then."""
         ...
