@@ -32,8 +32,26 @@ def grown(array: Whole, size: int, filler: int) -> Whole:
     """The array with room for at least `size` rows, so that appending costs constant time a row."""
     if size <= len(array):
         return array
-    room = np.full((max(size, 2 * len(array), 16) - len(array), *array.shape[1:]), filler, np.int64)
-    return np.concatenate([array, room])
+    larger = np.empty((max(size, 2 * len(array), 16), *array.shape[1:]), np.int64)
+    larger[: len(array)], larger[len(array) :] = array, filler
+    return larger
+
+
+def packed(array: Whole, staying: Index) -> Whole:
+    """The rows that stay, in front of those of which nothing is known any more. The room is kept for rows to come,
+    unless it is far too much.
+
+    >>> packed(np.array([4, 5, 6]), np.array([1, 2]))[:2].tolist()
+    [5, 6]
+    """
+    if ROOMY * len(staying) < len(array):
+        return array.take(staying, axis=0)
+    array[: len(staying)] = array.take(staying, axis=0)
+    return array
+
+
+ROOMY = 4
+"""An array has far too much room when this is how many times its rows would fit."""
 
 
 def objects(items: Sequence[Any]) -> Array:

@@ -21,12 +21,12 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Ids, Index, Times, grown
+from mullion.expressions.arrays import Codes, Ids, Index, Times, grown, packed
 from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.kernels.stays import EarlyEnds, Stays
-from mullion.operators.merging import is_merged
+from mullion.operators.merging import is_merged, most_merged
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import as_table, from_table
 
@@ -128,7 +128,7 @@ class PositionedRows:
         """Change how rows are found by their codes."""
         self.by_key = by_key
         if by_key:
-            self.last = np.empty(0, np.int64)
+            self.last.fill(-1)
             self._link(0)
 
     def unlink(self, codes: Codes) -> None:
@@ -150,11 +150,11 @@ class PositionedRows:
         staying = np.flatnonzero(self.end[: self.size] >= now)
         if len(staying) < self.size:
             self._tables = [part for part in self._cut(staying) if len(part)]
-            self.ids, self.start, self.end = self.ids[staying], self.start[staying], self.end[staying]
-            self.code, self.note = self.code[staying], self.note[staying]
+            self.ids, self.start, self.end = (packed(a, staying) for a in (self.ids, self.start, self.end))
+            self.code, self.note = packed(self.code, staying), packed(self.note, staying)
             self.size = len(staying)
             if self._by_id:
-                self._position_of = dict(zip(hashable(self.ids), range(self.size), strict=True))
+                self._position_of = dict(zip(hashable(self.ids[: self.size]), range(self.size), strict=True))
             self.use_keys(self.by_key)
         self._after_compaction = self.size
         return staying
@@ -195,7 +195,8 @@ class PositionedRows:
         return parts
 
     def _add_table(self, table: pa.Table) -> None:
-        while self._tables and is_merged(len(self._tables[-1]), len(table)):
+        most = most_merged(self.size)
+        while self._tables and is_merged(len(self._tables[-1]), len(table), most=most):
             table = pa.concat_tables([self._tables.pop(), table]).combine_chunks()
         self._tables.append(table)
 
