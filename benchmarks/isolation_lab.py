@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mullion.runtime.isolation import Reader, StateScan
 from mullion.runtime.published import Published
-from mullion.runtime.reading import Order, Reading, by_time_to_update
+from mullion.runtime.reading import Reading, ReadingOrder, by_time_to_update
 
 ADDRESSES = 1_000
 GROUP = 5
@@ -53,7 +53,7 @@ def asked_of(some: Packets, first: int) -> float:
     return float(some[1][low:high].sum())
 
 
-def in_the_array(n: int) -> Order:
+def in_the_array(n: int) -> ReadingOrder:
     """As Algorithm 7 reads: sub-window by sub-window of the array in which versions replace one another."""
     return lambda window: sorted(window, key=lambda version: version % n)
 
@@ -136,7 +136,7 @@ class OfSnapshot(Running):
 class OfLatest(Running):
     """Latest-window-serializable, by the product's reader (golab Algorithms 7 and 8)."""
 
-    def __init__(self, query: Query, order: Order) -> None:
+    def __init__(self, query: Query, order: ReadingOrder) -> None:
         super().__init__(query)
         window = query.window
         self._reader: Reader[int, Any] = Reader(

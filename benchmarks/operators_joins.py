@@ -20,7 +20,7 @@ from benchmarks.operators_part import Part
 from benchmarks.report import Bar, Grid
 from mullion.errors import MullionError
 from mullion.operators.kernels.multiway import Arrivals, Joined, Reevaluation, join
-from mullion.planner.join_order import Order, StreamStats, by_selectivity, choose_order
+from mullion.planner.join_order import JoinOrder, StreamStats, by_selectivity, choose_order
 
 SEED = 2006
 STREAMS = (StreamStats(10, 100, 40), StreamStats(1, 100, 100), StreamStats(1, 100, 8), StreamStats(1, 100, 5))
@@ -102,8 +102,8 @@ def generate(tuples: int) -> Arrivals:
 
 
 def measure_orders(
-    arrivals: Arrivals, orders: Sequence[Order], size: Size
-) -> dict[tuple[Order, Reevaluation, int], Run]:
+    arrivals: Arrivals, orders: Sequence[JoinOrder], size: Size
+) -> dict[tuple[JoinOrder, Reevaluation, int], Run]:
     """All orders by all eight algorithms. Every way must find the same results, but for what LAZY loses."""
     found = {
         (order, mode, buckets): _run(arrivals, order, mode, DELTA, buckets, size.repeat)
@@ -140,7 +140,7 @@ def measure_intervals(arrivals: Arrivals, buckets: Sequence[int], size: Size) ->
     return lines
 
 
-def _run(arrivals: Arrivals, order: Order, mode: Reevaluation, delta: int, buckets: int, repeat: int) -> Run:
+def _run(arrivals: Arrivals, order: JoinOrder, mode: Reevaluation, delta: int, buckets: int, repeat: int) -> Run:
     found = _join(arrivals.first(1000), order, mode, delta, buckets)  # Compiles, the first time.
     seconds = []
     for _ in range(repeat):
@@ -150,13 +150,13 @@ def _run(arrivals: Arrivals, order: Order, mode: Reevaluation, delta: int, bucke
     return Run(min(seconds) * 1e6 / len(arrivals), found)
 
 
-def _join(arrivals: Arrivals, order: Order, mode: Reevaluation, delta: int, buckets: int) -> Joined:
+def _join(arrivals: Arrivals, order: JoinOrder, mode: Reevaluation, delta: int, buckets: int) -> Joined:
     lengths = [round(stream.length * TICKS) for stream in STREAMS]
     return join(arrivals, lengths=lengths, order=order, mode=mode, delta=delta * TICKS, buckets=buckets, keep=False)
 
 
 def _judge(
-    arrivals: Arrivals, costs: Mapping[Order, float], found: dict[tuple[Order, Reevaluation, int], Run]
+    arrivals: Arrivals, costs: Mapping[JoinOrder, float], found: dict[tuple[JoinOrder, Reevaluation, int], Run]
 ) -> list[Bar]:
     eager = {order: run for (order, mode, buckets), run in found.items() if (mode, buckets) == (Reevaluation.EAGER, 1)}
     fastest = min(run.milliseconds for run in eager.values())
@@ -176,7 +176,7 @@ def _judge(
     ]
 
 
-def compared_in_a_unit(arrivals: Arrivals, order: Order, run: Run) -> float:
+def compared_in_a_unit(arrivals: Arrivals, order: JoinOrder, run: Run) -> float:
     """Comparisons in a unit of time after the windows have filled."""
     filling = round(max(stream.length for stream in STREAMS) * TICKS)
     before = _join(arrivals.first(filling), order, Reevaluation.EAGER, 0, 1)
@@ -184,7 +184,7 @@ def compared_in_a_unit(arrivals: Arrivals, order: Order, run: Run) -> float:
 
 
 def _normalised(
-    orders: Mapping[str, Order], predicted: dict[str, float], found: dict[tuple[Order, Reevaluation, int], Run]
+    orders: Mapping[str, JoinOrder], predicted: dict[str, float], found: dict[tuple[JoinOrder, Reevaluation, int], Run]
 ) -> dict[str, dict[str, float]]:
     """Groups of Figure 5.2: for each algorithm, each order's time over the optimal order's."""
     groups = {"predicted": predicted}
@@ -196,15 +196,15 @@ def _normalised(
     return groups
 
 
-def _worst(costs: Mapping[Order, float]) -> Order:
+def _worst(costs: Mapping[JoinOrder, float]) -> JoinOrder:
     return max(costs, key=lambda order: costs[order])
 
 
-def _name(order: Order) -> str:
+def _name(order: JoinOrder) -> str:
     return ",".join(f"S{i + 1}" for i in order)
 
 
-def _order_grid(orders: Mapping[str, Order], groups: Mapping[str, Mapping[str, float]]) -> Grid:
+def _order_grid(orders: Mapping[str, JoinOrder], groups: Mapping[str, Mapping[str, float]]) -> Grid:
     header = ("time of join orders, x the best", *(_name(order) for order in orders.values()))
     return Grid(header, [(label, *(f"{of[name]:.2f}" for name in orders)) for label, of in groups.items()])
 

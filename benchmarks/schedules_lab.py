@@ -26,7 +26,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.schedules.groups import GroupKey
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
-from mullion.runtime.timetable import Scheduled, Stretch, Timetable
+from mullion.runtime.timetable import PassedUpdates, Scheduled, Timetable
 from mullion.slices.due import Due
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.events import TIME
@@ -157,7 +157,7 @@ def simulate(table: Timetable, queries: Sequence[Query], capacity: float, second
     last = dict.fromkeys(range(len(queries)), 0)
     extra: dict[int, list[int]] = {i: [] for i in last}
     for second in range(1, seconds + 1):
-        for instant, together in table.within(Stretch(second - 1, second), capacity):
+        for instant, together in table.within(PassedUpdates(second - 1, second), capacity):
             for i in (int(name) for task in together for name in table.tasks[task].task.queries):
                 extra[i].append(max(0, instant - last[i] - queries[i].slide))
                 last[i] = instant

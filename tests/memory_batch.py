@@ -26,7 +26,7 @@ from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed, collected, job_of, partials_of
-from mullion.runtime.monitor import Waiting
+from mullion.runtime.monitor import SourceLag
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.events import TIME
@@ -220,7 +220,7 @@ class MemorySource:
             return None
         return self.backlog.oldest_after(self.log.files_of(batch))
 
-    queued: Waiting | None = None
+    queued: SourceLag | None = None
     can_enlarge: bool = False
     holds: float | None = None
     """What a batch counts, if the source tells."""
@@ -228,7 +228,7 @@ class MemorySource:
     def amount(self, batch: int) -> float | None:
         return self.holds
 
-    def waiting(self, batch: int) -> Waiting | None:
+    def waiting(self, batch: int) -> SourceLag | None:
         return self.queued
 
     def cannot_read_again(self) -> str | None:

@@ -7,7 +7,7 @@
 
 | part | does |
 |---|---|
-| `Places` | directories and locks |
+| `Directories` | where it writes, and the locks there |
 | `Tables`, `AnswerStore` | rows that are joined; answers, and where they go |
 | `Statements`, `Explainer` | scripts; EXPLAIN |
 | `Runs`, `Entering` | one run for each stream, shared by all its queries; queries that come and go |
@@ -51,11 +51,11 @@ from mullion.questions_first import asking
 from mullion.runtime.asking import Question, Questions, prepare
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
+from mullion.service.directories import Directories
 from mullion.service.entering import Entering
 from mullion.service.explaining import Explainer
 from mullion.service.frames import StreamClauses, stream_of_frame
 from mullion.service.operation import Operation
-from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.service.statements import Statements
 from mullion.service.status import Status
@@ -147,20 +147,21 @@ class Engine(Steering, Status):
         self._lock = threading.RLock()
         self._peaks = Peaks()
         self._backend = self._backend_type(spark, config or {}, self.options)
-        self._places = Places(out, checkpoint, self.catalog, self.options)
-        self.out, self.checkpoint = self._places.out, self._places.checkpoint
+        self._directories = Directories(out, checkpoint, self.catalog, self.options)
+        self.out, self.checkpoint = self._directories.out, self._directories.checkpoint
         self._make_parts(clock)
 
     def _make_parts(self, clock: Callable[[], float]) -> None:
-        catalog, lock, options, backend, places = self.catalog, self._lock, self.options, self._backend, self._places
-        self._answers = answers = AnswerStore(catalog, places, options)
+        catalog, lock, options, backend = self.catalog, self._lock, self.options, self._backend
+        directories = self._directories
+        self._answers = answers = AnswerStore(catalog, directories, options)
         self.sink = sink = answers.sink
-        self._tables = Tables(catalog, places, lambda: backend.session, strict=options.strict)
-        self._runs = runs = Runs(catalog, places, options, sink, self._tables, backend, clock)
+        self._tables = Tables(catalog, directories, lambda: backend.session, strict=options.strict)
+        self._runs = runs = Runs(catalog, directories, options, sink, self._tables, backend, clock)
         self.runs, self.relations = runs.streams, runs.relations
         self._entering = entering = Entering(catalog, runs, sink)
         self._batches = Batches(catalog, lock, runs, entering, sink, self._after_batch)
-        self._operation = Operation(catalog, lock, places, answers, runs, entering, self._batches, backend)
+        self._operation = Operation(catalog, lock, directories, answers, runs, entering, self._batches, backend)
         self._explainer = Explainer(
             catalog, options, runs.streams, runs.relations, entering.pasts, backend.statistics_now
         )
@@ -326,9 +327,9 @@ class Engine(Steering, Status):
         try:
             self.stop()
         finally:
-            self._places.release_locks()
+            self._directories.release_locks()
             self._runs.discard()
-            self._places.discard()
+            self._directories.discard()
             self._backend.close()
 
     def __enter__(self) -> Engine:

@@ -9,7 +9,7 @@ import pytest
 
 from mullion.errors import CheckError, Place
 from mullion.expressions.typing import resolve, resolve_predicate
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import (
     BIGINT,
     BOOLEAN,
@@ -103,7 +103,7 @@ def test_names_are_canonical() -> None:
         (Cast(Column("day"), INT), "cannot cast date to int", None),
         (Case(((Column("volume"), Column("price")),)), "a condition must be boolean, but this is int", None),
         (Case(((Column("flag"), Column("flag")),), Column("price")), "the branches have no common type", None),
-        (Aggregate("sum", (Column("price"),)), "aggregate sum is not allowed here", None),
+        (AggregateCall("sum", (Column("price"),)), "aggregate sum is not allowed here", None),
         (call("like", "symbol", "symbol"), "a pattern must be a constant", None),
         (call("date_trunc", Literal("mnth", STRING), "ts"), "unknown unit 'mnth'", "did you mean 'month'?"),
         (call("round", "price", "volume"), "the number of digits must be a whole number", None),

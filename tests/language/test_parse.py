@@ -10,7 +10,7 @@ from mullion.errors import ParseError, TextError
 from mullion.language import types
 from mullion.language.parse import parse_duration, parse_expression, parse_query, parse_script
 from mullion.language.query import (
-    Aggregate,
+    AggregateCall,
     Budget,
     Call,
     Case,
@@ -18,7 +18,7 @@ from mullion.language.query import (
     Column,
     Derived,
     Exists,
-    Join,
+    JoinClause,
     Literal,
     Named,
     Window,
@@ -76,8 +76,8 @@ def test_the_documented_script() -> None:
     assert isinstance(limits, CreateTable) and limits.retroactive
     assert isinstance(big, CreateQuery) and big.query.name == "big"
     assert big.query.source == Named(name="trades", window=Window(range=12 * MINUTE, slide=5 * MINUTE))
-    assert big.query.items[1].expr == Aggregate("sum", (Call("multiply", (a("price"), a("volume"))),))
-    assert big.query.having == Call("gt", (Aggregate("count", ()), i(3)))
+    assert big.query.items[1].expr == AggregateCall("sum", (Call("multiply", (a("price"), a("volume"))),))
+    assert big.query.having == Call("gt", (AggregateCall("count", ()), i(3)))
     assert drop == Drop(kind="query", name="big")
     assert (explain_one, explain_all) == (Explain(name="big"), Explain())
     assert isinstance(ask, Ask) and ask.query.name is None
@@ -133,7 +133,7 @@ def test_the_same_window_however_it_is_written(text: str) -> None:
     expected = Window(range=12 * MINUTE, slide=5 * MINUTE, offset=2 * MINUTE, attribute="ts")
     assert query.source == Named(name="trades", window=expected)
     assert query.group_by == (a(),)
-    assert [item.expr for item in query.items] == [a(), Aggregate("count", ())]
+    assert [item.expr for item in query.items] == [a(), AggregateCall("count", ())]
 
 
 def test_tumbling_and_offset() -> None:
@@ -161,9 +161,9 @@ def test_sources() -> None:
     query = parse_query(
         "SELECT a FROM Trades T [RANGE 1 min], close AS c LEFT JOIN (SELECT b FROM u) x [NOW] USING (k)"
     )
-    assert query.source == Join(
+    assert query.source == JoinClause(
         left=Named(name="Trades", window=Window(range=MINUTE), alias="T"),
-        right=Join(
+        right=JoinClause(
             left=Named(name="close", alias="c"),
             right=Derived(query=parse_query("SELECT b FROM u"), window=Window(now=True), alias="x"),
             kind="left",
@@ -310,9 +310,9 @@ def test_the_same_expression(text: str, same: str) -> None:
 
 
 def test_trees() -> None:
-    assert parse_expression("count(1)") == Aggregate("count", (i(1),))
+    assert parse_expression("count(1)") == AggregateCall("count", (i(1),))
     distinct = parse_expression("count(DISTINCT a) FILTER (WHERE a > 1)")
-    assert distinct == Aggregate("count", (a(),), True, Call("gt", (a(), i(1))))
+    assert distinct == AggregateCall("count", (a(),), True, Call("gt", (a(), i(1))))
     assert parse_expression("CASE WHEN a THEN 1 ELSE 2 END") == Case(((a(), i(1)),), i(2))
     assert parse_expression("a::decimal(5,2)") == Cast(a(), types.decimal(5, 2))
     assert parse_expression("IF(a, 1, 2)") == Call("if", (a(), i(1), i(2)))
@@ -324,7 +324,7 @@ def test_every_node_has_its_place() -> None:
     text = "SELECT sum(price * 2) AS x FROM trades [RANGE 5 min] WHERE a IN (1, 2)"
     query = parse_query(text)
     call = query.items[0].expr
-    assert isinstance(call, Aggregate) and call.place is not None
+    assert isinstance(call, AggregateCall) and call.place is not None
     assert text[call.place.start : call.place.end] == "sum(price * 2)"
     assert isinstance(query.where, Call) and query.where.place is not None
     assert text[query.where.place.start : query.where.place.end] == "a IN (1, 2)"

@@ -12,7 +12,7 @@ from any_window import examples_of
 from mullion.language import types
 from mullion.language.literals import days, instant, number
 from mullion.language.parse import parse_expression, parse_query, parse_script
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.render import render
 from strategies import Example
 
@@ -59,7 +59,7 @@ def compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(Call, st.just("in"), st.lists(inner, min_size=2, max_size=4).map(tuple)),
         st.builds(Cast, inner, st.sampled_from([types.STRING, types.decimal(9, 3), types.TIMESTAMP_NTZ])),
         st.builds(Case, st.lists(pair, min_size=1, max_size=2).map(tuple), st.none() | inner),
-        st.builds(Aggregate, st.just("percentile"), pair, st.booleans(), st.none() | inner),
+        st.builds(AggregateCall, st.just("percentile"), pair, st.booleans(), st.none() | inner),
     )
 
 

@@ -24,7 +24,7 @@ from mullion.planner.synopsis_choice import LEAST_TOGETHER, fewest_by_accesses, 
 from mullion.slices.basic_interval import BasicInterval
 from mullion.slices.finalize import Work
 from mullion.slices.interval import Interval
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.running import Running
 from mullion.slices.sequence import sequence_of
 from mullion.slices.subwindow import PartialSubWindows
@@ -138,7 +138,7 @@ def queries_of(number: int) -> list[str]:
 def test_the_due_windows_choose() -> None:
     """Few windows of an end go through the tree, many are answered on a walk, and what can be inverted always runs."""
     (grouping,) = plan(*queries_of(2)).groupings
-    rows = Rows([sub_windows(grouping, np.arange(2400))], grouping)
+    rows = SubWindowRows([sub_windows(grouping, np.arange(2400))], grouping)
     sequence = sequence_of(rows, grouping, np.zeros(1, np.intp))
     states = {state.name: state for state in grouping.states}
     for number, kind in ((2, Interval), (256, BasicInterval)):
@@ -150,7 +150,7 @@ def test_the_due_windows_choose() -> None:
 
 def test_the_same_question_is_answered_once() -> None:
     (grouping,) = plan(*queries_of(2)).groupings
-    rows = Rows([sub_windows(grouping, np.arange(SLICES))], grouping)
+    rows = SubWindowRows([sub_windows(grouping, np.arange(SLICES))], grouping)
     sequence = sequence_of(rows, grouping, np.zeros(1, np.intp))
     state = grouping.states[-1]
     low, high = ranges(lengths(2, 360), np.arange(1, SLICES + 1))

@@ -19,7 +19,7 @@ from mullion.planner.schedules.cost import separate_cost, shared_cost
 from mullion.planner.schedules.explained import _task_text
 from mullion.planner.schedules.groups import groups_of
 from mullion.planner.schedules.hybrid import MOST_PARTITIONED, _partitions, shortened
-from mullion.planner.schedules.schedulers import SCHEDULERS, Waiting, scheduler_of
+from mullion.planner.schedules.schedulers import SCHEDULERS, DueTask, scheduler_of
 from mullion.planner.schedules.steps import common_steps, stepped
 from mullion.planner.schedules.tasks import Access, Task, joint_cost, merged
 
@@ -282,9 +282,9 @@ def test_tasks_hold_every_query_at_no_longer_a_period(schedule: Schedule, tasks:
 
 
 @pytest.mark.parametrize("schedule", Schedule)
-@given(waiting=st.lists(st.builds(Waiting, st.sampled_from("AB"), st.integers(-4, 0)), min_size=1, max_size=6))
+@given(waiting=st.lists(st.builds(DueTask, st.sampled_from("AB"), st.integers(-4, 0)), min_size=1, max_size=6))
 def test_what_runs_together_is_of_one_group_and_has_the_earliest_deadline(
-    schedule: Schedule, waiting: list[Waiting]
+    schedule: Schedule, waiting: list[DueTask]
 ) -> None:
     chosen = scheduler_of(schedule).together(waiting)
     assert chosen and all(a < b for a, b in pairwise(chosen))
@@ -293,7 +293,7 @@ def test_what_runs_together_is_of_one_group_and_has_the_earliest_deadline(
 
 
 def test_how_schedulers_differ_when_some_are_late() -> None:
-    waiting = [Waiting("G", -2), Waiting("G", -1), Waiting("G", 0), Waiting("H", -1)]
+    waiting = [DueTask("G", -2), DueTask("G", -1), DueTask("G", 0), DueTask("H", -1)]
     together = {schedule: kind().together(waiting) for schedule, kind in SCHEDULERS.items()}
     assert together == {
         Schedule.EDF: [0],

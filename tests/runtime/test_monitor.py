@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from mullion.options import Relief
-from mullion.runtime.monitor import Monitor, Policy, Waiting
+from mullion.runtime.monitor import Monitor, Policy, SourceLag
 
 
 def monitor(*order: Relief, heaviest: float = 8.0, stretch: bool = False, enlarge: bool = False) -> Monitor:
     return Monitor(Policy(10.0, order or tuple(Relief), heaviest), can_stretch=stretch, can_enlarge=enlarge)
 
 
-def batch(watching: Monitor, began: float, seconds: float, waiting: Waiting | None, events: int = 100) -> Monitor:
+def batch(watching: Monitor, began: float, seconds: float, waiting: SourceLag | None, events: int = 100) -> Monitor:
     if watching.observe(began, began + seconds, events):
         watching.look(began + seconds, waiting)
     return watching
 
 
-def flood(watching: Monitor, began: float, until: float, waiting: Waiting | None) -> list[float]:
+def flood(watching: Monitor, began: float, until: float, waiting: SourceLag | None) -> list[float]:
     """Batches of a second, one after the other; the weights after each."""
     weights = []
     while began < until:
@@ -28,15 +28,15 @@ def flood(watching: Monitor, began: float, until: float, waiting: Waiting | None
     return weights
 
 
-MUCH, LITTLE = Waiting(2000, 100), Waiting(100, 100)
+MUCH, LITTLE = SourceLag(2000, 100), SourceLag(100, 100)
 """Twenty batches, or one, wait where a batch takes a second."""
 
 
 def test_rates() -> None:
-    watching = batch(monitor(), 0.0, 2.0, Waiting(50, 100))
+    watching = batch(monitor(), 0.0, 2.0, SourceLag(50, 100))
     rates = watching.rates
     assert (rates.working, rates.backlog, rates.lag, rates.busy) == (50.0, 50.0, 1.0, 1.0)
-    batch(watching, 3.0, 1.0, Waiting(150, 100))
+    batch(watching, 3.0, 1.0, SourceLag(150, 100))
     # 100 events and 100 more that wait came in two seconds; before, 100 had come in two.
     assert rates.arriving == pytest.approx((50 + 100) / 2)
     assert (rates.backlog, rates.lag, rates.busy) == (150.0, 1.5, 0.5)
@@ -100,7 +100,7 @@ def test_shedding_goes_at_once_to_what_rates_ask_for() -> None:
     amount = 0.0
     for second in range(13):
         amount += 400
-        batch(watching, second, 1.0, Waiting(amount, 100))
+        batch(watching, second, 1.0, SourceLag(amount, 100))
     assert watching.rates.arriving == pytest.approx(500, rel=0.01)
     assert watching.weight == 6.0
 
@@ -110,13 +110,13 @@ def test_a_batch_that_alone_would_be_too_long_is_shed_from_its_beginning_on() ->
     watching = monitor(heaviest=100.0)
     watching.begins(100)
     assert watching.weight == 1.0  # nothing is known of batches yet
-    batch(watching, 0.0, 2.0, Waiting(500, 100))
+    batch(watching, 0.0, 2.0, SourceLag(500, 100))
     watching.begins(1000)
     assert watching.weight == 1.0
     watching.begins(3000)
     assert watching.weight == 3.0 and watching.is_behind
     # A third of 3,000 took as long as foreseen, so that as much again may take as long.
-    batch(watching, 2.0, 20.0, Waiting(1000, 3000))
+    batch(watching, 2.0, 20.0, SourceLag(1000, 3000))
     watching.begins(3000)
     assert watching.weight == 3.0
 
@@ -147,7 +147,7 @@ def test_between_behind_and_calm_nothing_changes() -> None:
     watching = monitor(heaviest=2.0)
     flood(watching, 0, 30, MUCH)
     assert watching.weight == 2.0
-    assert set(flood(watching, 30, 200, Waiting(700, 100))) == {2.0}
+    assert set(flood(watching, 30, 200, SourceLag(700, 100))) == {2.0}
 
 
 def test_a_source_that_tells_nothing() -> None:

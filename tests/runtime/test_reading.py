@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from histories import Done, History, Read, Recorded, Slide, written
 from mullion.runtime.isolation import Reader, StateScan
 from mullion.runtime.published import Published
-from mullion.runtime.reading import Order, Reading, by_time_to_update, oldest_first
+from mullion.runtime.reading import Reading, ReadingOrder, by_time_to_update, oldest_first
 
 HISTORIES = {
     "a": ("r0 w5 c5 w6 c6 r1 r2 r3 r4 q", [0, 2, 3, 4, 6], False, False, False),
@@ -107,12 +107,12 @@ class Window:
         return Reader(Youngest(length), self.published, lambda: self.newest, reading)
 
 
-def in_the_array(n: int) -> Order:
+def in_the_array(n: int) -> ReadingOrder:
     """As the paper has it without TTU: sub-window by sub-window of the array."""
     return lambda window: sorted(window, key=lambda version: version % n)
 
 
-ORDERS: dict[str, Callable[[int], Order]] = {
+ORDERS: dict[str, Callable[[int], ReadingOrder]] = {
     "oldest first": lambda n: oldest_first,
     "array": in_the_array,
     "time to update": lambda n: by_time_to_update,

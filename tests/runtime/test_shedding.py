@@ -30,7 +30,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.planner.physical import sliced
 from mullion.runtime.batch import Batch
-from mullion.runtime.monitor import Monitor, Waiting
+from mullion.runtime.monitor import Monitor, SourceLag
 from mullion.runtime.overload import Overload
 from mullion.testing import STEPS, Crash, crash_at
 from operators.test_relations_differential import as_rows, comparable
@@ -137,7 +137,7 @@ def test_a_run_that_falls_behind_and_recovers(behind: str) -> None:
         source = run.source
         assert isinstance(source, MemorySource)
         for number in range(40):
-            source.queued = Waiting(2000, 100) if number < 8 else Waiting(0, 100)
+            source.queued = SourceLag(2000, 100) if number < 8 else SourceLag(0, 100)
             engine.deliver("s", [{"ts": number * 100 + i, "k": "a", "x": i} for i in range(100)], number)
             shares.append(run.overload.thinning.share)
         engine.end("s")

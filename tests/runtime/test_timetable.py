@@ -13,7 +13,7 @@ from mullion.options import Schedule
 from mullion.planner.schedules.groups import GroupKey
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
-from mullion.runtime.timetable import Execution, Scheduled, Stretch, Timetable
+from mullion.runtime.timetable import Execution, PassedUpdates, Scheduled, Timetable
 
 G11, G12, G13 = Task(("Q1", "Q2", "Q3"), 2, 9), Task(("Q4", "Q5"), 3, 14), Task(("Q6", "Q7"), 5, 29)
 
@@ -42,12 +42,12 @@ FIRST, SECOND, THIRD = ALL[:3], ALL[3:5], ALL[5:]
 
 def test_figure_8_6_a_aggressive_runs_all_every_two_minutes() -> None:
     table = timetable("aggressive", [G11, G12, G13])
-    assert runs(table, table.within(Stretch(0, 8), 1e6)) == [(2, ALL), (4, ALL), (6, ALL), (8, ALL)]
+    assert runs(table, table.within(PassedUpdates(0, 8), 1e6)) == [(2, ALL), (4, ALL), (6, ALL), (8, ALL)]
 
 
 def test_figure_8_6_b_conservative_runs_what_is_due_together() -> None:
     table = timetable("conservative", [G11, G12, G13])
-    assert runs(table, table.within(Stretch(0, 10), 1e6)) == [
+    assert runs(table, table.within(PassedUpdates(0, 10), 1e6)) == [
         (2, FIRST),
         (3, SECOND),
         (4, FIRST),
@@ -61,7 +61,7 @@ def test_figure_8_6_b_conservative_runs_what_is_due_together() -> None:
 
 def test_figure_8_6_c_hybrid_runs_two_sub_groups_every_two_minutes_and_the_third_every_five() -> None:
     table = timetable("hybrid", [G11, G12, G13])
-    assert runs(table, table.within(Stretch(0, 10), 1e6)) == [
+    assert runs(table, table.within(PassedUpdates(0, 10), 1e6)) == [
         (2, FIRST + SECOND),
         (4, FIRST + SECOND),
         (5, THIRD),
@@ -75,38 +75,38 @@ def test_figure_8_6_d_late_pending_runs_late_and_due_ones_at_once() -> None:
     table = timetable("late-pending", [G11, G12, G13])
     table.tasks[0].deadline, table.tasks[1].deadline = 4, 5  # at update 5: d11 = d12 = -1, d13 = 0
     assert [own.left(5) for own in table.tasks] == [-1, 0]
-    assert runs(table, table.within(Stretch(4, 5), 1e6)) == [(5, ALL)]
+    assert runs(table, table.within(PassedUpdates(4, 5), 1e6)) == [(5, ALL)]
     for schedule in ("hybrid", "late-sharing"):
         other = timetable(schedule, [G11, G12, G13])
         other.tasks[0].deadline, other.tasks[1].deadline = 4, 5
-        assert runs(other, other.within(Stretch(4, 5), 1e6)) == [(5, FIRST + SECOND), (5, THIRD)]
+        assert runs(other, other.within(PassedUpdates(4, 5), 1e6)) == [(5, FIRST + SECOND), (5, THIRD)]
 
 
 def test_late_sharing_runs_late_ones_of_different_lateness_at_once() -> None:
     table = timetable("late-sharing", [G11, G13])
     table.tasks[0].deadline, table.tasks[1].deadline = 3, 4
-    assert runs(table, table.within(Stretch(4, 5), 1e6)) == [(5, FIRST + THIRD)]
+    assert runs(table, table.within(PassedUpdates(4, 5), 1e6)) == [(5, FIRST + THIRD)]
 
 
 def test_a_late_task_is_not_made_up_for() -> None:
     table = timetable("edf", [Task(("a",), 2, 1)])
     table.tasks[0].deadline = 2
-    assert runs(table, table.within(Stretch(6, 7), 1e6)) == [(7, ["a"])]
+    assert runs(table, table.within(PassedUpdates(6, 7), 1e6)) == [(7, ["a"])]
     assert table.tasks[0].deadline == 9
 
 
 def test_what_is_not_done_before_the_next_update_is_left_for_the_batch_after() -> None:
     table = timetable("edf", [Task(("a",), 1, 10)], [Task(("b",), 1, 10)])
-    assert runs(table, table.within(Stretch(0, 1), 10.0)) == [(1, ["a"])]
-    assert runs(table, table.within(Stretch(1, 1), 10.0)) == [(1, ["b"])], "no update came: it is still in time"
+    assert runs(table, table.within(PassedUpdates(0, 1), 10.0)) == [(1, ["a"])]
+    assert runs(table, table.within(PassedUpdates(1, 1), 10.0)) == [(1, ["b"])], "no update came: it is still in time"
     assert [own.deadline for own in table.tasks] == [2, 2]
 
 
 def test_what_was_done_beyond_capacity_is_paid_by_the_next_batch() -> None:
     table = timetable("edf", [Task(("a",), 1, 15)], [Task(("b",), 1, 15)])
-    assert len(table.within(Stretch(0, 1), 10.0)) == 1 and table.debt == 5.0
-    assert len(table.within(Stretch(1, 2), 10.0)) == 1 and table.debt == 10.0
-    assert runs(table, table.within(Stretch(2, 3), 0.0)) == [(3, ["a"])], "one always runs"
+    assert len(table.within(PassedUpdates(0, 1), 10.0)) == 1 and table.debt == 5.0
+    assert len(table.within(PassedUpdates(1, 2), 10.0)) == 1 and table.debt == 10.0
+    assert runs(table, table.within(PassedUpdates(2, 3), 0.0)) == [(3, ["a"])], "one always runs"
 
 
 # Random tasks
@@ -127,7 +127,7 @@ def played(table: Timetable, cuts: list[int], capacity: float) -> dict[str, list
     instants: dict[str, list[int]] = {}
     since, step = 0, table.tasks[0].step
     for until in [cut * step for cut in cuts]:
-        stretch = Stretch(since, until)
+        stretch = PassedUpdates(since, until)
         if capacity == inf:
             for own, (first, count) in zip(table.tasks, table.on_time(stretch), strict=True):
                 for name in own.task.queries if count else ():
@@ -216,6 +216,6 @@ def test_under_overload_all_are_late_by_about_the_same(
 def test_a_gap_of_years_takes_no_time(schedule: Schedule) -> None:
     table = timetable(str(schedule), [Task(("a",), 1, 1)], [Task(("b",), 2, 1)])
     year = 31_536_000_000_000
-    ((_, count), _) = table.on_time(Stretch(0, year))
+    ((_, count), _) = table.on_time(PassedUpdates(0, year))
     assert count == year
-    assert table.within(Stretch(year, 2 * year), 100.0)
+    assert table.within(PassedUpdates(year, 2 * year), 100.0)

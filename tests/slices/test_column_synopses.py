@@ -18,7 +18,7 @@ from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, INT, Type
 from mullion.slices.column_synopses import ColumnSynopsis
 from mullion.slices.kernels.events import TIME
-from mullion.slices.order import Order
+from mullion.slices.order import ReorderBuffer
 from mullion.slices.waiting_values import WaitingValues
 from mullion.storage.files import serialised
 
@@ -42,7 +42,7 @@ def table(rows: list[tuple[int, Any]], type_: Type = DOUBLE) -> pa.Table:
 
 
 def fed_with(
-    fed: ColumnSynopsis, order: Order, rows: list[tuple[int, Any]], batches: int, lag: int
+    fed: ColumnSynopsis, order: ReorderBuffer, rows: list[tuple[int, Any]], batches: int, lag: int
 ) -> list[tuple[int, Any]]:
     """Feed in batches, the last `lag` instants waiting; returns all rows in their order."""
     newest = None
@@ -85,7 +85,7 @@ def assert_between(low: Any, right: float | None, high: Any) -> None:
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)))
 def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]], batches: int, lag: int) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])
-    fed, order = ColumnSynopsis(KINDS[kind]), Order()
+    fed, order = ColumnSynopsis(KINDS[kind]), ReorderBuffer()
     ordered = fed_with(fed, order, rows, batches, lag)
     waiting = WaitingValues(order.waiting, "x", DOUBLE)
     for asked in range(1, ROWS + 1):
@@ -103,7 +103,7 @@ def test_the_bounds_hold_the_exact_answer(kind: str, rows: list[tuple[int, Any]]
 @given(rows=events, batches=st.integers(1, 4), lag=st.sampled_from((0, 2, ALL_WAIT)), restart=st.booleans())
 def test_extremes_are_exact(rows: list[tuple[int, Any]], batches: int, lag: int, restart: bool) -> None:
     rows = rows if lag == ALL_WAIT else sorted(rows, key=lambda row: row[0])
-    fed, order = ColumnSynopsis(KINDS["ordered sharing"]), Order()
+    fed, order = ColumnSynopsis(KINDS["ordered sharing"]), ReorderBuffer()
     ordered = fed_with(fed, order, rows, batches, lag)
     waiting = WaitingValues(order.waiting, "x", DOUBLE)
     if restart:

@@ -12,7 +12,7 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.language.types import STRING, TIMESTAMP
 from mullion.options import DEFAULTS
-from mullion.runtime.monitor import Monitor, Policy, Waiting
+from mullion.runtime.monitor import Monitor, Policy, SourceLag
 from mullion.spark.batch import SparkSource
 from mullion.spark.waiting_offsets import WaitingOffsets, offsets_in
 
@@ -37,13 +37,13 @@ def test_records_between_two_notes_were_taken_and_those_up_to_the_latest_wait(tm
     note(tmp_path, 0, p0=100, p1=50)
     assert watched.held_by(0) is None and watched.after(0) is None  # where it began is not noted
     note(tmp_path, 1, p0=160, p1=70)
-    assert watched.held_by(1) == 80.0 and watched.after(1) == Waiting(None, 80.0)
+    assert watched.held_by(1) == 80.0 and watched.after(1) == SourceLag(None, 80.0)
     note(tmp_path, 2, p0=200, p1=70)
     note(tmp_path, 3, p0=200, p1=90, p2=5)  # a partition more
     progress[0] = told(p0=1000, p1=80, p2=10)
-    assert watched.after(3) == Waiting(805.0, 65.0)
+    assert watched.after(3) == SourceLag(805.0, 65.0)
     progress[0] = told(p0=150)
-    assert watched.after(3) == Waiting(None, 0.0)  # older than the batch: it says nothing
+    assert watched.after(3) == SourceLag(None, 0.0)  # older than the batch: it says nothing
 
 
 @pytest.mark.parametrize("text", ["12", '{"logOffset":3}', "-", '"x"'])
@@ -60,12 +60,12 @@ def test_a_limited_batch_tells_the_monitor_of_its_backlog(tmp_path: Path) -> Non
     """80 records took a second, and 805 wait: ten seconds of work."""
     monitor = Monitor(Policy(5.0, heaviest=100.0))
     monitor.observe(0.0, 1.0, 80)
-    monitor.look(1.0, Waiting(805.0, 80.0))
+    monitor.look(1.0, SourceLag(805.0, 80.0))
     assert monitor.rates.backlog == 805.0 and monitor.rates.lag == pytest.approx(10.06, abs=0.01)
     monitor.begins(1600.0)  # twenty seconds, and ten are the most
     assert monitor.weight == 2.0
     monitor.observe(1.0, 2.0, 80)
-    monitor.look(2.0, Waiting(None, 80.0))  # unknown: the batch began at once after the one before
+    monitor.look(2.0, SourceLag(None, 80.0))  # unknown: the batch began at once after the one before
     assert (monitor.rates.backlog, monitor.rates.lag) == (None, 1.0)
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from mullion.errors import CheckError, NotSupported
 from mullion.language.limits import LONGEST
 from mullion.language.literals import duration
-from mullion.language.query import Aggregate, Call, Cast, Column, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Cast, Column, Expr, Literal
 from mullion.language.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, Type
 
 DECAY = "decay"
 DECAYED_NOW = "decayed_now"
 
 
-def decayed(node: Aggregate, bounds: Type | None) -> Expr:
+def decayed(node: AggregateCall, bounds: Type | None) -> Expr:
     """The sum at the newest event, brought to the window's end; or at the instants of operators, which have no columns
     for the bounds of windows."""
     if bounds not in (None, TIMESTAMP):
@@ -32,7 +32,7 @@ def decayed(node: Aggregate, bounds: Type | None) -> Expr:
     return Call("multiply", (total, Call("pow", (Literal(2.0, DOUBLE), exponent))), place=node.place)
 
 
-def _half_life(node: Aggregate) -> int:
+def _half_life(node: AggregateCall) -> int:
     """In microseconds."""
     hint = "such as decay(price, '5 min')"
     if len(node.args) != 2:

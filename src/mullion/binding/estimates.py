@@ -43,7 +43,7 @@ from functools import reduce
 from itertools import combinations
 
 from mullion.errors import NotSupported
-from mullion.language.query import Aggregate, Call, Case, Cast, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Case, Cast, Expr, Literal
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE
 
 ONE, ZERO, HALF, TWO, TINY = (Literal(number, DOUBLE) for number in (1.0, 0.0, 0.5, 2.0, 1e-300))
@@ -79,7 +79,7 @@ class SampledUnits:
     def weight(self) -> Expr:
         return _product([unit.weight for unit in self.units])
 
-    def estimate(self, node: Aggregate) -> Expr:
+    def estimate(self, node: AggregateCall) -> Expr:
         """What an aggregate would be of everything."""
         if not node.distinct:
             sums = _Sums(self, node)
@@ -98,12 +98,12 @@ class SampledUnits:
         hint = "of the kept events alone it can be had by MARK EXACT on the stream"
         raise NotSupported(f"{written} in SELECT APPROX over a stream that may shed", node.place, hint=hint)
 
-    def _quantile(self, node: Aggregate) -> Aggregate:
+    def _quantile(self, node: AggregateCall) -> AggregateCall:
         share = HALF if node.function == "median" else node.args[1]
         between = Literal(node.function != "approx_percentile", BOOLEAN)
         return replace(node, function="weighted_percentile", args=(node.args[0], self.weight, share, between))
 
-    def error(self, node: Aggregate) -> Expr | None:
+    def error(self, node: AggregateCall) -> Expr | None:
         """The standard error of an estimate; None where none is told."""
         if node.distinct or node.function not in ("count", "sum", "avg"):
             return None
@@ -131,7 +131,7 @@ class _Sums:
     """Sums over the rows that an aggregate looks at."""
 
     sample: SampledUnits
-    node: Aggregate
+    node: AggregateCall
 
     @property
     def indicator(self) -> Expr:
@@ -180,12 +180,12 @@ class _Sums:
     def _variance_terms(self, x: Expr) -> Iterator[tuple[bool, Expr]]:
         """For every set of units, what rows with these in common have to do with each other, and whether to add it."""
         for number, args in self._in_common(x, len(self.sample.units)):
-            yield number % 2 == 1, Aggregate("squared_totals", args, where=self.node.where)
+            yield number % 2 == 1, AggregateCall("squared_totals", args, where=self.node.where)
 
     def _largest(self, x: Expr) -> Iterator[Expr]:
         """For every kind of units, what the one adds to the variance that adds most."""
         for _, args in self._in_common(x, 1):
-            yield Aggregate("largest_squared_total", args, where=self.node.where)
+            yield AggregateCall("largest_squared_total", args, where=self.node.where)
 
     def _in_common(self, x: Expr, most: int) -> Iterator[tuple[int, tuple[Expr, ...]]]:
         """For sets of at most so many units their number, and ids with what rows of these add."""
@@ -202,7 +202,7 @@ class _Sums:
                 yield number, tuple(args)
 
     def _sum(self, factors: list[Expr]) -> Expr:
-        return Aggregate("sum", (_product(factors),), where=self.node.where)
+        return AggregateCall("sum", (_product(factors),), where=self.node.where)
 
 
 def _spread(unit: Unit) -> Expr:

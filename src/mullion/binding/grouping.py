@@ -21,8 +21,20 @@ from mullion.expressions.functions.sparks import unknown_function
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve, resolve_predicate
 from mullion.language.dialect import AGGREGATES
-from mullion.language.query import Aggregate as Written
-from mullion.language.query import Call, Case, Cast, Column, Exists, Expr, Item, Literal, Query, rewrite, walk
+from mullion.language.query import (
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Expr,
+    Item,
+    Literal,
+    Query,
+    rewrite,
+    walk,
+)
 from mullion.language.render import render
 from mullion.language.types import DOUBLE, INT, TIMESTAMP, Type
 
@@ -77,7 +89,7 @@ class GroupBinder:
         """HAVING and ORDER BY see the answer's columns before the stream's."""
 
         def change(node: Expr) -> Expr | None:
-            if isinstance(node, Written):
+            if isinstance(node, AggregateCall):
                 return node
             if isinstance(node, Column) and node.table is None:
                 return self.aliases.get(node.name.lower())
@@ -89,13 +101,13 @@ class GroupBinder:
         """The expression with keys and aggregates replaced by the columns that will hold them."""
 
         def change(node: Expr) -> Expr | None:
-            if not isinstance(node, Literal) and not isinstance(node, Written):
+            if not isinstance(node, Literal) and not isinstance(node, AggregateCall):
                 at = self.raw_keys.get(self.names.plain(node)) if self.raw_keys else None
                 if at is not None:
                     return Column(f"#k{at}", place=node.place)
-            if isinstance(node, Written) and node.function == DECAY:
+            if isinstance(node, AggregateCall) and node.function == DECAY:
                 return self.above(decayed(node, self.bounds))
-            if isinstance(node, Written):
+            if isinstance(node, AggregateCall):
                 return Column(f"#a{self._aggregate(node)}", place=node.place)
             if isinstance(node, Exists):
                 raise NotSupported("EXISTS", node.place)
@@ -125,13 +137,13 @@ class GroupBinder:
         hint = f"add {written} to GROUP BY, or take an aggregate of it such as max({written})"
         raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
 
-    def _aggregate(self, node: Written) -> int:
+    def _aggregate(self, node: AggregateCall) -> int:
         bound = self._bound(node)
         at = self._aggregates.setdefault(bound, len(self._aggregates))
         self.types[f"#a{at}"] = bound.result
         return at
 
-    def _bound(self, node: Written) -> BoundAggregate:
+    def _bound(self, node: AggregateCall) -> BoundAggregate:
         for arg in (*node.args, *([node.where] if node.where is not None else [])):
             no_aggregate(arg, f"{node.function}()")
         aggregate, args = self._chosen(node)
@@ -151,7 +163,7 @@ class GroupBinder:
         result = self._result(node, aggregate, type_)
         return BoundAggregate(node.function, resolved, type_, result, aggregate, where=present)
 
-    def _chosen(self, node: Written) -> tuple[Aggregate, list[Expr]]:
+    def _chosen(self, node: AggregateCall) -> tuple[Aggregate, list[Expr]]:
         """The aggregate with its constants, and the arguments before them."""
         aggregate = REGISTRY.get(node.function) or INTERNAL.get(node.function)
         if aggregate is None:
@@ -172,13 +184,13 @@ class GroupBinder:
         except TypeError as wrong:
             raise CheckError(f"{node.function} {wrong}", node.place) from None
 
-    def _constant(self, node: Written, expr: Expr) -> Any:
+    def _constant(self, node: AggregateCall, expr: Expr) -> Any:
         if any(isinstance(n, Column) for n in walk(expr)):
             message = f"{node.function} takes one argument; what comes after it must be constant"
             raise CheckError(message, expr.place or node.place)
         return evaluate(resolve(expr, {})[0], {}, 1).to_list()[0]
 
-    def _as_value(self, node: Written, argument: Expr, constant: Expr) -> Expr:
+    def _as_value(self, node: AggregateCall, argument: Expr, constant: Expr) -> Expr:
         """The constant as a value of the argument's type, with which it can be compared."""
         self._constant(node, constant)
         type_ = resolve(argument, self.event_types)[1]
@@ -194,7 +206,7 @@ class GroupBinder:
             raise CheckError(message, constant.place or node.place, hint=hint)
         return value
 
-    def _over_values(self, node: Written, aggregate: Aggregate, args: list[Expr]) -> BoundAggregate:
+    def _over_values(self, node: AggregateCall, aggregate: Aggregate, args: list[Expr]) -> BoundAggregate:
         where = self._filter(node)
         if where is not None:
             args = [Case(((where, args[0]),), place=node.place), *args[1:]]
@@ -208,7 +220,7 @@ class GroupBinder:
             node.function, *values[0], result, aggregate, distinct=node.distinct, values=tuple(values)
         )
 
-    def _filter(self, node: Written) -> Expr | None:
+    def _filter(self, node: AggregateCall) -> Expr | None:
         if node.where is None:
             return None
         where = self.names.plain(node.where)
@@ -224,7 +236,7 @@ class GroupBinder:
         return shared(resolved), type_
 
     @staticmethod
-    def _result(node: Written, aggregate: Aggregate, type_: Type | None) -> Type:
+    def _result(node: AggregateCall, aggregate: Aggregate, type_: Type | None) -> Type:
         try:
             return aggregate.result(type_)
         except TypeError as wrong:
@@ -240,7 +252,7 @@ def known_functions(*expressions: Expr) -> None:
 
 def no_aggregate(expr: Expr, where: str) -> None:
     for node in walk(expr):
-        if isinstance(node, Written):
+        if isinstance(node, AggregateCall):
             raise CheckError(f"an aggregate is not allowed in {where}", node.place)
 
 

@@ -20,7 +20,7 @@ from mullion.binding.scope import Columned, Scope, called
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.expressions.functions import NAMES
 from mullion.expressions.typing import resolve, resolve_predicate
-from mullion.language.query import Call, Column, Derived, Expr, Join, Named, Source, rewrite, walk
+from mullion.language.query import Call, Column, Derived, Expr, JoinClause, Named, Source, rewrite, walk
 from mullion.language.render import render
 
 
@@ -68,7 +68,7 @@ class Parts:
     def add(self, source: Source) -> range:
         """Add a source, and tell which numbers its parts have."""
         start = len(self.sources)
-        if not isinstance(source, Join):
+        if not isinstance(source, JoinClause):
             self.sources.append(source)
             return range(start, start + 1)
         if source.kind in ("right", "full"):
@@ -117,7 +117,7 @@ class Parts:
 class Sides(NamedTuple):
     """A join, and the numbers of the sources on its two sides."""
 
-    join: Join
+    join: JoinClause
     left: range
     right: range
 

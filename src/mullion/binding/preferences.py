@@ -23,8 +23,7 @@ from mullion.binding.preferred_selections import preferred_rows
 from mullion.binding.promises import SummaryOn
 from mullion.binding.selecting import is_aggregating
 from mullion.errors import NotSupported
-from mullion.language.query import Join as JoinedSources
-from mullion.language.query import Named, Query, Source, Window
+from mullion.language.query import JoinClause, Named, Query, Source, Window
 
 
 def with_windows(query: Query, streams: Mapping[str, Stream]) -> Query:
@@ -36,7 +35,7 @@ def with_windows(query: Query, streams: Mapping[str, Stream]) -> Query:
 
     def windowed(source: Source) -> Source:
         match source:
-            case JoinedSources(left=left, right=right):
+            case JoinClause(left=left, right=right):
                 return replace(source, left=windowed(left), right=windowed(right))
             case Named(window=None, name=name) if name.lower() in names:
                 return replace(source, window=window)

@@ -36,7 +36,7 @@ from mullion.binding.sampled_queries import kept_share, standard_errors, with_ag
 from mullion.binding.scope import OF_THE_ROWS
 from mullion.binding.signs import never_negative
 from mullion.errors import CheckError, NotSupported, Place
-from mullion.language.query import Aggregate, Call, Case, Column, Expr, Item, Literal, Query, rewrite, walk
+from mullion.language.query import AggregateCall, Call, Case, Column, Expr, Item, Literal, Query, rewrite, walk
 from mullion.language.types import STRING
 
 IS_COMPLETE = "is_complete"
@@ -91,7 +91,7 @@ class _Rewriting:
     def query(self) -> Query:
         query = self._query
         for item in query.items:
-            if self._has_bounds(item.expr) and not isinstance(item.expr, Aggregate):
+            if self._has_bounds(item.expr) and not isinstance(item.expr, AggregateCall):
                 hint = "take the aggregates themselves, and compute with them where the answers are read"
                 place = item.place or item.expr.place or self._part.place
                 raise NotSupported(f"an expression over bounds with {self._part.beside}", place, hint=hint)
@@ -103,7 +103,7 @@ class _Rewriting:
             share = [*standard_errors(query, self._sample), kept_share(self._sample.weight)]
         return replace(bounded, items=(*bounded.items, *share, *self._marks(), Item(_COMPLETE, IS_COMPLETE)))
 
-    def _bound_or_estimate(self, node: Aggregate) -> Expr:
+    def _bound_or_estimate(self, node: AggregateCall) -> Expr:
         """What stands for an aggregate where only a part of its rows is there."""
         if node.distinct and node.function not in ("min", "max"):
             raise self._refused(node, "which values are missing is not known")
@@ -119,7 +119,7 @@ class _Rewriting:
             raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
         return node
 
-    def _refused(self, node: Aggregate, why: str) -> CheckError:
+    def _refused(self, node: AggregateCall, why: str) -> CheckError:
         written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
         message = f"{written} does not go with {self._part.kind}"
         return CheckError(message, node.place, hint=why)
@@ -127,15 +127,15 @@ class _Rewriting:
     def _marks(self) -> Iterator[Item]:
         """On which side values are bounds."""
         for item in self._query.items:
-            if isinstance(item.expr, Aggregate) and self._has_bounds(item.expr):
+            if isinstance(item.expr, AggregateCall) and self._has_bounds(item.expr):
                 side = Literal(_BOUNDS[item.expr.function], STRING)
                 yield Item(Case(((_COMPLETE, Literal(EXACT, STRING)),), side), item_name(item) + BOUND)
 
     def _has_bounds(self, expr: Expr) -> bool:
         """Whether a part of it is not estimated."""
-        return any(isinstance(node, Aggregate) and self._side(node) != EXACT for node in walk(expr))
+        return any(isinstance(node, AggregateCall) and self._side(node) != EXACT for node in walk(expr))
 
-    def _side(self, node: Aggregate) -> str:
+    def _side(self, node: AggregateCall) -> str:
         return EXACT if self._sample is not None and node.function in _ESTIMATED else _BOUNDS.get(node.function, EXACT)
 
     # HAVING
@@ -144,7 +144,7 @@ class _Rewriting:
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Column) and node.table is None:
                 return self._aliases.get(node.name.lower())
-            return node if isinstance(node, Aggregate) else None
+            return node if isinstance(node, AggregateCall) else None
 
         return rewrite(having, change)
 
@@ -167,7 +167,7 @@ class _Rewriting:
     def _is_on(self, expr: Expr, side: str) -> bool:
         if not self._has_bounds(expr):
             return True
-        return isinstance(expr, Aggregate) and self._side(expr) == side
+        return isinstance(expr, AggregateCall) and self._side(expr) == side
 
     def _wrong_side(self, condition: Expr) -> CheckError:
         message = "HAVING would let groups pass that do not when all pairs are there"

@@ -27,7 +27,7 @@ from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.evaluate import is_event_only
 from mullion.expressions.functions import NAMES
 from mullion.expressions.shared import shared
-from mullion.language.query import Aggregate, Call, Column, Expr, Item, Order, Query, rewrite, walk
+from mullion.language.query import AggregateCall, Call, Column, Expr, Item, OrderTerm, Query, rewrite, walk
 from mullion.language.types import BOOLEAN, Type
 
 Ordering = tuple[tuple[Expr, bool, bool], ...]
@@ -48,7 +48,7 @@ def is_aggregating(query: Query) -> bool:
     written = [item.expr for item in query.items] + [order.expr for order in query.order_by]
     if query.group_by or query.having is not None:
         return True
-    return any(isinstance(node, Aggregate) for expr in written for node in walk(expr))
+    return any(isinstance(node, AggregateCall) for expr in written for node in walk(expr))
 
 
 def select(query: Query, layout: Layout, clock: Clock) -> Selected:
@@ -92,7 +92,7 @@ class Projected(NamedTuple):
 
 def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Selected:
     (scan,) = scans(layout.node)
-    if not query.group_by and not any(isinstance(node, Aggregate) for i in query.items for node in walk(i.expr)):
+    if not query.group_by and not any(isinstance(node, AggregateCall) for i in query.items for node in walk(i.expr)):
         known_functions(*(item.expr for item in query.items))
         hint = "take an aggregate such as count(*), or GROUP BY"
         raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
@@ -204,7 +204,7 @@ def _selected(query: Query, node: Node, projected: Projected) -> Selected:
     return Selected(Distinct(node) if query.distinct else node, projected.names, projected.order_by)
 
 
-def _terms(query: Query) -> Iterator[Order]:
+def _terms(query: Query) -> Iterator[OrderTerm]:
     """ORDER BY with the answer's names replaced; within one answer the window is the same."""
     if query.union or query.excepted:
         return
@@ -213,12 +213,12 @@ def _terms(query: Query) -> Iterator[Order]:
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Column) and node.table is None:
             return aliases.get(node.name.lower())
-        return node if isinstance(node, Aggregate) else None
+        return node if isinstance(node, AggregateCall) else None
 
     for term in query.order_by:
         if isinstance(term.expr, Column) and term.expr.table is None and term.expr.name.lower() in WINDOW_COLUMNS:
             continue
-        yield Order(rewrite(term.expr, change), term.descending, term.nulls_first, place=term.place)
+        yield OrderTerm(rewrite(term.expr, change), term.descending, term.nulls_first, place=term.place)
 
 
 def checked_names(items: Sequence[Item], place: Place | None, *, at_least: int = 1) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from mullion.binding.scope import OUTER, Columned, Scope, check_means_window
 from mullion.binding.windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.shared import shared
-from mullion.language.query import Call, Column, Derived, Exists, Expr, Join, Named, Query, Source, Window, walk
+from mullion.language.query import Call, Column, Derived, Exists, Expr, JoinClause, Named, Query, Source, Window, walk
 from mullion.language.sources import leaves
 from mullion.language.types import Type
 
@@ -151,7 +151,7 @@ def _of_one_stream(query: Query, scope: Scope, stream: Stream) -> Layout:
 
 
 def _refuse_outer_joins(source: Source, context: BindingContext) -> None:
-    if not isinstance(source, Join):
+    if not isinstance(source, JoinClause):
         return
     _refuse_outer_joins(source.left, context)
     _refuse_outer_joins(source.right, context)

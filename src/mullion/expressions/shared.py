@@ -7,7 +7,7 @@ find it by identity, and none of them keeps places or the text that these are in
 from __future__ import annotations
 
 from mullion.expressions.pool import Pool
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Exists, Expr, Literal
 
 _SHARED: Pool[Expr] = Pool()
 
@@ -31,8 +31,8 @@ def _without_place(expr: Expr) -> Expr:
         case Case(branches=branches, otherwise=otherwise):
             parts = tuple((_part(condition), _part(value)) for condition, value in branches)
             return Case(parts, None if otherwise is None else _part(otherwise))
-        case Aggregate(args=args, where=where):
-            return Aggregate(expr.function, _all(args), expr.distinct, None if where is None else _part(where))
+        case AggregateCall(args=args, where=where):
+            return AggregateCall(expr.function, _all(args), expr.distinct, None if where is None else _part(where))
         case Exists():
             return Exists(expr.query)
 

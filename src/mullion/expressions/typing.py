@@ -20,7 +20,7 @@ from mullion.expressions.functions.coercion import common
 from mullion.expressions.functions.sparks import unknown_function
 from mullion.expressions.vector import has_arrow_type
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, walk
+from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Exists, Expr, Literal, walk
 from mullion.language.types import BIGINT, BINARY, BOOLEAN, DATE, FLOAT, NULL, STRING, TIMESTAMP, Type, decimal
 
 Typed = tuple[Expr, Type]
@@ -127,7 +127,7 @@ class _Resolver:
                 result = cast(arg, type_, expr.type, expr.place), expr.type
             case Case():
                 result = self.case(expr)
-            case Aggregate():
+            case AggregateCall():
                 raise CheckError(f"aggregate {expr.function} is not allowed here", expr.place)
             case Exists():
                 raise CheckError("EXISTS is not allowed here", expr.place)

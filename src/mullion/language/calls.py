@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from mullion.errors import CheckError, NotSupported, ParseError, closest
 from mullion.language import types
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, OUTPUTS
 from mullion.language.durations import interval, is_unit
 from mullion.language.literals import days, instant
-from mullion.language.query import Aggregate, Call, Expr, Literal
+from mullion.language.query import AggregateCall, Call, Expr, Literal
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
-Parse = Callable[[Cursor], Expr]
+Parse = Callable[[TokenReader], Expr]
 
 _CLOCKS = ("current_date", "current_timestamp", "curdate", "localtimestamp", "now")
 _CLOCKS_WITHOUT_PARENTHESES = ("current_date", "current_timestamp", "localtimestamp")
@@ -38,7 +38,7 @@ _PARTS = ("second", "seconds", "yearofweek", "dayofweek_iso", "dow_iso")
 _TRIMS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 
 
-def typed_literal(c: Cursor) -> Expr | None:
+def typed_literal(c: TokenReader) -> Expr | None:
     """DATE '...', TIMESTAMP '...' and INTERVAL ..., or None when something else stands here."""
     start, word = c.at, c.word()
     if word in _CLOCKS_WITHOUT_PARENTHESES and not c.is_symbol("(", 1) and not c.is_symbol(".", 1):
@@ -61,12 +61,12 @@ def typed_literal(c: Cursor) -> Expr | None:
     return literal
 
 
-def _clock(c: Cursor) -> CheckError:
+def _clock(c: TokenReader) -> CheckError:
     message = f"{c.token.text} is not deterministic: an answer would depend on when it is computed"
     return CheckError(message, c.place(c.at), hint="use the event time, or window_end")
 
 
-def call(c: Cursor, parse: Parse, operand: Parse) -> Expr:
+def call(c: TokenReader, parse: Parse, operand: Parse) -> Expr:
     """A call, from its name on; the parenthesis after it is known to be there. `operand` parses what may stand beside
     IN."""
     start, written = c.at, c.token.text
@@ -104,7 +104,7 @@ def call(c: Cursor, parse: Parse, operand: Parse) -> Expr:
     return Call(function, args, place=c.since(start))
 
 
-def _arguments(c: Cursor, name: str, parse: Parse) -> tuple[Expr, ...]:
+def _arguments(c: TokenReader, name: str, parse: Parse) -> tuple[Expr, ...]:
     if c.is_symbol(")"):
         return ()
     if c.is_symbol("*"):
@@ -122,7 +122,7 @@ def _arguments(c: Cursor, name: str, parse: Parse) -> tuple[Expr, ...]:
     return tuple(args)
 
 
-def _position(c: Cursor, parse: Parse, operand: Parse) -> tuple[Expr, ...]:
+def _position(c: TokenReader, parse: Parse, operand: Parse) -> tuple[Expr, ...]:
     """POSITION(a IN b) or position(a, b[, from])."""
     args = [operand(c)]
     if c.accept("in"):
@@ -132,7 +132,7 @@ def _position(c: Cursor, parse: Parse, operand: Parse) -> tuple[Expr, ...]:
     return tuple(args)
 
 
-def _extract(c: Cursor, parse: Parse) -> tuple[str, tuple[Expr, ...]]:
+def _extract(c: TokenReader, parse: Parse) -> tuple[str, tuple[Expr, ...]]:
     field = c.word()
     if field not in _FIELDS and field not in _PARTS:
         raise c.expected("a field such as YEAR or HOUR", *_FIELDS, *_PARTS)
@@ -143,7 +143,7 @@ def _extract(c: Cursor, parse: Parse) -> tuple[str, tuple[Expr, ...]]:
     return _FIELDS[field], (parse(c),)
 
 
-def _trim(c: Cursor, parse: Parse) -> tuple[str, tuple[Expr, ...] | None]:
+def _trim(c: TokenReader, parse: Parse) -> tuple[str, tuple[Expr, ...] | None]:
     """TRIM([BOTH|LEADING|TRAILING] [c] FROM x): the characters come first, as in Spark's two-argument form."""
     side = c.word() if c.word() in _TRIMS and not c.is_symbol(")", 1) and not c.is_symbol(",", 1) else ""
     if side:
@@ -163,7 +163,7 @@ def _trim(c: Cursor, parse: Parse) -> tuple[str, tuple[Expr, ...] | None]:
     return function, tuple(args)
 
 
-def _aggregate(c: Cursor, function: str, start: int, parse: Parse) -> Expr:
+def _aggregate(c: TokenReader, function: str, start: int, parse: Parse) -> Expr:
     distinct = c.accept("distinct")
     if not distinct and c.word() == "all" and not c.is_symbol(")", 1):
         c.step()
@@ -189,10 +189,10 @@ def _aggregate(c: Cursor, function: str, start: int, parse: Parse) -> Expr:
         c.expect_symbol(")")
         args = _about_nulls(c, function, args)
     _refuse_over(c)
-    return Aggregate(function, args, distinct, where, place=c.since(start))
+    return AggregateCall(function, args, distinct, where, place=c.since(start))
 
 
-def _about_nulls(c: Cursor, function: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _about_nulls(c: TokenReader, function: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """first(x) IGNORE NULLS is first(x, true), and RESPECT NULLS says false."""
     start, word = c.at, c.word()
     if word not in ("ignore", "respect") or c.word(1) != "nulls":
@@ -205,6 +205,6 @@ def _about_nulls(c: Cursor, function: str, args: tuple[Expr, ...]) -> tuple[Expr
     return (*args, Literal(word == "ignore", types.BOOLEAN, place=c.since(start)))
 
 
-def _refuse_over(c: Cursor) -> None:
+def _refuse_over(c: TokenReader) -> None:
     if c.word() == "over":
         raise NotSupported("OVER", c.place(c.at), hint="the window is written after the stream's name")

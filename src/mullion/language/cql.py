@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mullion.errors import NotSupported, ParseError
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import AGGREGATES, OUTPUTS
 from mullion.language.expressions import expression
-from mullion.language.query import Aggregate, Column, Derived, Expr, Item, Output, Query, Window
+from mullion.language.query import AggregateCall, Column, Derived, Expr, Item, Output, Query, Window
+from mullion.language.token_reader import TokenReader
 from mullion.language.windows import bracketed
 
 VALUE = "value"
@@ -32,7 +32,7 @@ class Around(NamedTuple):
     start: int
 
 
-def opened(c: Cursor) -> Around | None:
+def opened(c: TokenReader) -> Around | None:
     """Rstream( and the like, if it stands here."""
     start, kind = c.at, c.word()
     if kind not in OUTPUTS:
@@ -48,7 +48,7 @@ def opened(c: Cursor) -> Around | None:
     return Around(kind, restore, start)
 
 
-def closed(c: Cursor, around: Around) -> Output:
+def closed(c: TokenReader, around: Around) -> Output:
     """The parenthesis after the items, and the window of Wstream."""
     if not c.is_symbol(")"):
         raise c.expected("',' or ')'")
@@ -80,7 +80,7 @@ class Nested(NamedTuple):
         return Query(items=(self.item,), source=Derived(query=query, window=self.window), place=query.place)
 
 
-def nested(c: Cursor) -> Nested | None:
+def nested(c: TokenReader) -> Nested | None:
     """The only item of SELECT, if it is an aggregate around Wstream."""
     if c.word() not in AGGREGATES or not c.is_symbol("(", 1) or c.word(2) != "wstream" or not c.is_symbol("(", 3):
         return None
@@ -92,7 +92,7 @@ def nested(c: Cursor) -> Nested | None:
         raise c.expected("a window over the results, [ROWS n] or [RANGE r]")
     window = bracketed(c)
     c.expect_symbol(")")
-    outer = Aggregate(function, (Column(VALUE),), False, None, place=c.since(start))
+    outer = AggregateCall(function, (Column(VALUE),), False, None, place=c.since(start))
     name = None
     if c.accept("as"):
         name = c.name("an alias")

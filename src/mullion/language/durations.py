@@ -7,11 +7,11 @@ from fractions import Fraction
 
 from mullion.errors import ParseError
 from mullion.language import types
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import MONTH_UNITS, UNITS
 from mullion.language.limits import LONGEST
 from mullion.language.literals import duration, exact, unit
 from mullion.language.query import Literal
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 _JOINED = re.compile(r"(\d+)([a-zA-Z_]+)", re.ASCII)
@@ -21,7 +21,7 @@ TOO_LONG = "a duration here is at most 10,000 years"
 TOO_LONG_HINT = "for everything so far, write [RANGE UNBOUNDED SLIDE ...]"
 
 
-def time_span(c: Cursor, *, signed: bool = False) -> int:
+def time_span(c: TokenReader, *, signed: bool = False) -> int:
     """Microseconds of `12 min`, `'12 min'` or INTERVAL '12' MINUTE; positive unless `signed`."""
     start = c.at
     if c.word() == "interval":
@@ -37,7 +37,7 @@ def time_span(c: Cursor, *, signed: bool = False) -> int:
     return span
 
 
-def interval(c: Cursor) -> Literal:
+def interval(c: TokenReader) -> Literal:
     """INTERVAL '5' MINUTE, INTERVAL '5 minutes', INTERVAL 5 MINUTES."""
     start = c.at
     c.expect("interval")
@@ -54,7 +54,7 @@ def interval(c: Cursor) -> Literal:
     return Literal(duration(text, c.place(c.at - 1)), types.INTERVAL, place=c.since(start))
 
 
-def _unit(c: Cursor) -> int:
+def _unit(c: TokenReader) -> int:
     if c.token.kind is not Kind.WORD:
         raise c.expected("a unit such as MINUTE")
     size = unit(c.word(), c.place(c.at))
@@ -62,7 +62,7 @@ def _unit(c: Cursor) -> int:
     return size
 
 
-def _unquoted(c: Cursor) -> int:
+def _unquoted(c: TokenReader) -> int:
     start = c.at
     negative = c.accept_symbol("-")
     total: Fraction | int = 0

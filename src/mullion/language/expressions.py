@@ -11,7 +11,6 @@ from dataclasses import replace
 from mullion.errors import NotSupported, ParseError, Place
 from mullion.language import types
 from mullion.language.calls import TYPED_LITERALS, call, typed_literal
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import (
     BINARY,
     COMPARISON,
@@ -24,6 +23,7 @@ from mullion.language.dialect import (
 )
 from mullion.language.literals import number
 from mullion.language.query import Call, Case, Cast, Column, Exists, Expr, Literal, children
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 from mullion.language.typenames import type_name
 
@@ -41,7 +41,7 @@ _SIGNS = {"-": "negative", "+": "", "~": "bitnot"}
 _PREDICATES = ("between", "in", "like", "ilike", "rlike", "regexp", "is")
 
 
-def expression(c: Cursor) -> Expr:
+def expression(c: TokenReader) -> Expr:
     """A whole expression, such as a SELECT item, a condition or an argument."""
     start = c.at
     expr = _binary(c, OR)
@@ -49,7 +49,7 @@ def expression(c: Cursor) -> Expr:
     return expr
 
 
-def _check_size(expr: Expr, c: Cursor, start: int) -> None:
+def _check_size(expr: Expr, c: TokenReader, start: int) -> None:
     if c.at - start <= _ALWAYS_SMALL:
         return
     level, height, size = [expr], 0, 0
@@ -61,7 +61,7 @@ def _check_size(expr: Expr, c: Cursor, start: int) -> None:
         level = [child for node in level for child in children(node)]
 
 
-def _binary(c: Cursor, level: int) -> Expr:
+def _binary(c: TokenReader, level: int) -> Expr:
     """Left-associative operators that bind at least as tightly as `level`."""
     start = c.at
     left = _prefix(c, level)
@@ -78,16 +78,16 @@ def _binary(c: Cursor, level: int) -> Expr:
         left = Call(name, (left, right), place=c.since(start))
 
 
-def _operator(c: Cursor) -> tuple[str, int]:
+def _operator(c: TokenReader) -> tuple[str, int]:
     return BINARY.get(c.word() or c.symbol(), _NO_OPERATOR)
 
 
-def _at_predicate(c: Cursor) -> bool:
+def _at_predicate(c: TokenReader) -> bool:
     word = c.word()
     return word != "" and (c.word(1) if word == "not" else word) in _PREDICATES
 
 
-def _prefix(c: Cursor, level: int) -> Expr:
+def _prefix(c: TokenReader, level: int) -> Expr:
     start = c.at
     if c.word() == "not" or c.is_symbol("!"):
         if level > NOT:
@@ -107,13 +107,13 @@ def _prefix(c: Cursor, level: int) -> Expr:
     return _postfix(c, _primary(c), start)
 
 
-def _postfix(c: Cursor, expr: Expr, start: int) -> Expr:
+def _postfix(c: TokenReader, expr: Expr, start: int) -> Expr:
     while c.accept_symbol("::"):
         expr = Cast(expr, type_name(c), place=c.since(start))
     return expr
 
 
-def _predicate(c: Cursor, left: Expr, start: int) -> Expr:
+def _predicate(c: TokenReader, left: Expr, start: int) -> Expr:
     negated = c.accept("not")
     word = c.word()
     c.step()
@@ -145,7 +145,7 @@ def _predicate(c: Cursor, left: Expr, start: int) -> Expr:
     return Call("not", (expr,), place=c.since(start)) if negated else expr
 
 
-def _escaped(c: Cursor, pattern: Expr) -> Expr:
+def _escaped(c: TokenReader, pattern: Expr) -> Expr:
     """LIKE '50!%' ESCAPE '!' as LIKE '50\\%': one way to escape is enough below."""
     start = c.at
     c.expect("escape")
@@ -167,7 +167,7 @@ def _escaped(c: Cursor, pattern: Expr) -> Expr:
     return replace(pattern, value=text)
 
 
-def _is(c: Cursor, left: Expr, start: int) -> Expr:
+def _is(c: TokenReader, left: Expr, start: int) -> Expr:
     negated = c.accept("not")
     word = c.word()
     if word not in ("null", "unknown", "true", "false", "distinct"):
@@ -186,14 +186,14 @@ def _is(c: Cursor, left: Expr, start: int) -> Expr:
     return Call("not", (expr,), place=c.since(start)) if negated else expr
 
 
-def expression_list(c: Cursor) -> tuple[Expr, ...]:
+def expression_list(c: TokenReader) -> tuple[Expr, ...]:
     expressions = [expression(c)]
     while c.accept_symbol(","):
         expressions.append(expression(c))
     return tuple(expressions)
 
 
-def _primary(c: Cursor) -> Expr:
+def _primary(c: TokenReader) -> Expr:
     start, token = c.at, c.token
     if token.kind is Kind.NUMBER:
         return number(c.step().text, c.place(start))
@@ -217,7 +217,7 @@ def _primary(c: Cursor) -> Expr:
 _SPECIAL = frozenset(("null", "true", "false", "case", "exists", "cast", "try_cast", *TYPED_LITERALS))
 
 
-def _special(c: Cursor) -> Expr | None:
+def _special(c: TokenReader) -> Expr | None:
     """What begins with a keyword."""
     start, word = c.at, c.word()
     if word in ("null", "true", "false"):
@@ -244,7 +244,7 @@ def _special(c: Cursor) -> Expr | None:
     return typed_literal(c)
 
 
-def _case(c: Cursor) -> Expr:
+def _case(c: TokenReader) -> Expr:
     start = c.at
     c.expect("case")
     operand = None if c.word() == "when" else expression(c)
@@ -264,7 +264,7 @@ def _case(c: Cursor) -> Expr:
     return Case(tuple(branches), otherwise, place=c.since(start))
 
 
-def _named(c: Cursor) -> Expr:
+def _named(c: TokenReader) -> Expr:
     """A column or a call."""
     start, word = c.at, c.word()
     if word == "summary" and _at_estimate(c):
@@ -289,13 +289,13 @@ def _named(c: Cursor) -> Expr:
     return window_column(column, column.place)
 
 
-def _at_estimate(c: Cursor) -> bool:
+def _at_estimate(c: TokenReader) -> bool:
     """Whether SUMMARY.Estimate.Count( stands here, the paper's spelling of estimate (ali 3)."""
     words = [c.word(n) for n in (0, 2, 4)] == ["summary", "estimate", "count"]
     return words and c.is_symbol(".", 1) and c.is_symbol(".", 3) and c.is_symbol("(", 5)
 
 
-def _member(c: Cursor) -> str:
+def _member(c: TokenReader) -> str:
     """After a dot even a reserved word is a name: window.end."""
     if c.token.kind is Kind.WORD and not c.token.text[0].isdigit():
         return c.step().text

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mullion.errors import MullionError, ParseError, Place, TextError, refuse
-from mullion.language.cursor import Cursor
 from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
@@ -21,6 +20,7 @@ from mullion.language.query import Expr, Query
 from mullion.language.script import Ask, CreateQuery, Statement
 from mullion.language.shedding import JoinMemory, Shedding, join_memory, shed_or_wait
 from mullion.language.statements import check_name, event_time, statement
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ def parse_instant(text: str) -> int:
     return instant(text, Place(text, 0, len(text)))
 
 
-def _script(c: Cursor) -> Parsed:
+def _script(c: TokenReader) -> Parsed:
     statements: list[Statement] = []
     mistakes: list[MullionError] = []
     broken: set[str] = set()
@@ -131,7 +131,7 @@ def _script(c: Cursor) -> Parsed:
             unsummarised |= _named_in_summary(c, start)
 
 
-def _to_be_defined(c: Cursor, start: int) -> set[str]:
+def _to_be_defined(c: TokenReader, start: int) -> set[str]:
     """The name that a statement would have defined: what follows CREATE STREAM and the like, also misspelt."""
     words = [token.text.lower() for token in c.tokens[start : start + 4] if token.kind in (Kind.WORD, Kind.QUOTED)]
     if words[1:2] == ["retroactive"]:
@@ -146,13 +146,13 @@ def _to_be_defined(c: Cursor, start: int) -> set[str]:
     return set(words[2:3]) if is_definition else set()
 
 
-def _named_in_summary(c: Cursor, start: int) -> set[str]:
+def _named_in_summary(c: TokenReader, start: int) -> set[str]:
     """The names in a CREATE SUMMARY or CREATE SYNOPSIS that could not be read."""
     words = [token.text.lower() for token in c.tokens[start : c.at] if token.kind in (Kind.WORD, Kind.QUOTED)]
     return set(words[2:]) if words[1:2] in (["summary"], ["synopsis"]) else set()
 
 
-def _one_statement(c: Cursor) -> Statement:
+def _one_statement(c: TokenReader) -> Statement:
     parsed = _script(c)
     refuse(parsed.mistakes)
     statements = parsed.statements
@@ -162,41 +162,41 @@ def _one_statement(c: Cursor) -> Statement:
     return statements[0]
 
 
-def _one_expression(c: Cursor) -> Expr:
+def _one_expression(c: TokenReader) -> Expr:
     parsed = expression(c)
     c.finish("and", "or", "in", "like", "is", "between", "not")
     return parsed
 
 
-def _one_event_time(c: Cursor) -> tuple[str, Expr | None]:
+def _one_event_time(c: TokenReader) -> tuple[str, Expr | None]:
     parsed = event_time(c)
     if not c.ended:
         raise c.expected("AS and a name, or the end of the text", "as")
     return parsed
 
 
-def _one_when_behind(c: Cursor) -> Shedding | None:
+def _one_when_behind(c: TokenReader) -> Shedding | None:
     parsed = shed_or_wait(c)
     c.finish("at", "mark", "refuse")
     return parsed
 
 
-def _one_join_memory(c: Cursor) -> JoinMemory:
+def _one_join_memory(c: TokenReader) -> JoinMemory:
     parsed = join_memory(c)
     c.finish("shed", "mark", "refuse")
     return parsed
 
 
-def _one_punctuation(c: Cursor) -> Punctuation:
+def _one_punctuation(c: TokenReader) -> Punctuation:
     parsed = punctuation(c)
     c.finish("for", "and", "or")
     return parsed
 
 
-def _guarded(text: str, parse: Callable[[Cursor], T]) -> T:
+def _guarded(text: str, parse: Callable[[TokenReader], T]) -> T:
     """A caller that is itself deep in the stack gets a typed error as well."""
     try:
-        return parse(Cursor(text, query))
+        return parse(TokenReader(text, query))
     except RecursionError:
         raise ParseError("nested too deeply", Place(text, 0, len(text))) from None
 

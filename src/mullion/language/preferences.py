@@ -9,19 +9,19 @@ of all streams that have none.
 from __future__ import annotations
 
 from mullion.errors import ParseError
-from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
 from mullion.language.expressions import expression_list
 from mullion.language.limits import MOST_ROWS
 from mullion.language.literals import number
 from mullion.language.query import Budget, Preference
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 KINDS = ("asc", "desc", "weighted")
 _CLAUSES = ("fade", "budget", "window")
 
 
-def preference(c: Cursor) -> Preference | None:
+def preference(c: TokenReader) -> Preference | None:
     """From WITH on; None where there is none."""
     start = c.at
     if not c.accept("with"):
@@ -48,7 +48,7 @@ def preference(c: Cursor) -> Preference | None:
     return Preference(kind=kind, exprs=exprs, fade=fade, budget=budget, window=window, place=c.since(start))
 
 
-def _factor(c: Cursor) -> float:
+def _factor(c: TokenReader) -> float:
     c.expect("factor")
     if c.token.kind is not Kind.NUMBER:
         raise c.expected("a number")
@@ -60,7 +60,7 @@ def _factor(c: Cursor) -> float:
     return factor
 
 
-def _budget(c: Cursor) -> Budget:
+def _budget(c: TokenReader) -> Budget:
     start = c.at
     if c.accept("auto"):
         return Budget(place=c.since(start))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mullion.errors import ParseError, Place
-from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
 from mullion.language.expressions import expression
 from mullion.language.query import Expr
+from mullion.language.token_reader import TokenReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Punctuation:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-def punctuation(c: Cursor) -> Punctuation:
+def punctuation(c: TokenReader) -> Punctuation:
     """From ON on."""
     start = c.at
     c.expect("on")

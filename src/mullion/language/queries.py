@@ -7,7 +7,6 @@ from typing import TypeGuard
 
 from mullion.errors import NotSupported, ParseError
 from mullion.language import cql
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import OUTPUTS, RESERVED
 from mullion.language.expressions import expression
 from mullion.language.preferences import preference
@@ -16,15 +15,16 @@ from mullion.language.query import (
     Derived,
     Expr,
     Item,
-    Join,
+    JoinClause,
     Literal,
     Named,
-    Order,
+    OrderTerm,
     Output,
     Query,
     Source,
 )
 from mullion.language.sources import leaves, sources
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 from mullion.language.types import BOOLEAN
 from mullion.language.windows import bracketed, grouping
@@ -33,7 +33,7 @@ _DIFFERENCES = ("except", "intersect", "minus")
 _WINDOW_COLUMNS = ("window", "window_start", "window_end")
 
 
-def query(c: Cursor) -> Query:
+def query(c: TokenReader) -> Query:
     """A whole query: SELECT, a union or difference, or one of the four output streams around it."""
     with c.nested():
         if c.word() in OUTPUTS:
@@ -41,7 +41,7 @@ def query(c: Cursor) -> Query:
         return _union(c)
 
 
-def _output(c: Cursor) -> Query:
+def _output(c: TokenReader) -> Query:
     start, kind = c.at, c.word()
     c.step()
     restore = c.accept("restore")
@@ -63,7 +63,7 @@ def _output(c: Cursor) -> Query:
     return replace(inner, output=Output(kind=kind, window=window, restore=restore, place=place), place=place)
 
 
-def _union(c: Cursor) -> Query:
+def _union(c: TokenReader) -> Query:
     start = c.at
     if c.accept_symbol("("):
         head = query(c)
@@ -111,7 +111,7 @@ def _refuse_output(part: Query) -> None:
         raise NotSupported(f"{kind} in a part of a union or difference", part.output.place, hint=hint)
 
 
-def _set_operator(c: Cursor) -> None:
+def _set_operator(c: TokenReader) -> None:
     """UNION ALL or EXCEPT ALL; those without ALL make results distinct, which must be written."""
     at, word = c.at, c.step().text.upper()
     if word in ("INTERSECT", "MINUS"):
@@ -122,7 +122,7 @@ def _set_operator(c: Cursor) -> None:
         raise NotSupported(f"{word} without ALL", c.place(at), hint=hint)
 
 
-def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
+def _select(c: TokenReader) -> tuple[Query, list[Item | None]]:
     """SELECT up to HAVING, and the items as written, for ordinals."""
     start = c.at
     if not c.accept("select"):
@@ -168,7 +168,7 @@ def _select(c: Cursor) -> tuple[Query, list[Item | None]]:
     return query, written
 
 
-def _at_approx(c: Cursor) -> bool:
+def _at_approx(c: TokenReader) -> bool:
     """Whether APPROX is meant, and not a column of that name."""
     if c.word() != "approx":
         return False
@@ -180,7 +180,7 @@ def _at_approx(c: Cursor) -> bool:
     return following.kind is not Kind.END
 
 
-def _items(c: Cursor, window_terms: list[Column]) -> list[Item | None]:
+def _items(c: TokenReader, window_terms: list[Column]) -> list[Item | None]:
     """The items; None for a bare `window`, which every answer has anyway. Such terms are added to `window_terms`."""
     items: list[Item | None] = []
     while True:
@@ -205,7 +205,7 @@ def _items(c: Cursor, window_terms: list[Column]) -> list[Item | None]:
             return items
 
 
-def _star(c: Cursor) -> Column | None:
+def _star(c: TokenReader) -> Column | None:
     start = c.at
     if c.accept_symbol("*"):
         return Column("*", place=c.since(start))
@@ -221,7 +221,7 @@ def _is_window(expr: Expr, names: tuple[str, ...]) -> TypeGuard[Column]:
 
 
 def _group_by(
-    c: Cursor, items: list[Item | None], source: Source, window_terms: list[Column]
+    c: TokenReader, items: list[Item | None], source: Source, window_terms: list[Column]
 ) -> tuple[tuple[Expr, ...], Source]:
     """The terms without the window itself, which are added to `window_terms`, and the source with the window that
     window(...) gave it.
@@ -247,7 +247,7 @@ def _group_by(
             return tuple(terms) or (Literal(True, BOOLEAN),), source
 
 
-def _windowed(c: Cursor, source: Source) -> Source:
+def _windowed(c: TokenReader, source: Source) -> Source:
     start = c.at
     window, column = grouping(c)
     sources = leaves(source)
@@ -260,7 +260,7 @@ def _windowed(c: Cursor, source: Source) -> Source:
     target = sources[wanted[0]]
 
     def placed(node: Source) -> Source:
-        if isinstance(node, Join):
+        if isinstance(node, JoinClause):
             return replace(node, left=placed(node.left), right=placed(node.right))
         assert isinstance(node, Named | Derived)
         return replace(node, window=window) if node is target else node
@@ -268,7 +268,7 @@ def _windowed(c: Cursor, source: Source) -> Source:
     return placed(source)
 
 
-def _ordinal(c: Cursor, items: list[Item | None]) -> tuple[bool, Expr | None]:
+def _ordinal(c: TokenReader, items: list[Item | None]) -> tuple[bool, Expr | None]:
     """Whether a bare number stands here, and the item it means (None: the window)."""
     token, following = c.token, c.ahead()
     alone = following.kind in (Kind.WORD, Kind.END) or (following.kind is Kind.SYMBOL and following.text in ",);]")
@@ -287,8 +287,8 @@ def _ordinal(c: Cursor, items: list[Item | None]) -> tuple[bool, Expr | None]:
 _OPERATOR_WORDS = ("and", "or", "div", "in", "is", "like", "ilike", "rlike", "regexp", "between", "not")
 
 
-def _order_by(c: Cursor, items: list[Item | None]) -> tuple[Order, ...]:
-    terms: list[Order] = []
+def _order_by(c: TokenReader, items: list[Item | None]) -> tuple[OrderTerm, ...]:
+    terms: list[OrderTerm] = []
     if not c.accept("order"):
         return ()
     c.expect("by")
@@ -304,12 +304,12 @@ def _order_by(c: Cursor, items: list[Item | None]) -> tuple[Order, ...]:
             nulls_first = c.accept("first")
             if not nulls_first and not c.accept("last"):
                 raise c.expected("FIRST or LAST", "first", "last")
-        terms.append(Order(expr, descending, nulls_first, place=c.since(start)))
+        terms.append(OrderTerm(expr, descending, nulls_first, place=c.since(start)))
         if not c.accept_symbol(","):
             return tuple(terms)
 
 
-def _limit(c: Cursor) -> int | None:
+def _limit(c: TokenReader) -> int | None:
     if not c.accept("limit"):
         return None
     if c.token.kind is Kind.NUMBER and c.token.text.strip("0") == "":

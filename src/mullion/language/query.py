@@ -100,7 +100,7 @@ class Case(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(_Node):
+class AggregateCall(_Node):
     """An aggregate call. `count(*)` has no args."""
 
     function: str
@@ -125,7 +125,7 @@ class Exists(_Node):
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Expr = Column | Literal | Call | Cast | Case | Aggregate | Exists
+Expr = Column | Literal | Call | Cast | Case | AggregateCall | Exists
 
 
 _LEAVES = (Column, Literal, Exists)
@@ -139,7 +139,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
         return expr.args
     if isinstance(expr, Cast):
         return (expr.arg,)
-    if isinstance(expr, Aggregate):
+    if isinstance(expr, AggregateCall):
         return expr.args if expr.where is None else (*expr.args, expr.where)
     parts = tuple(part for branch in expr.branches for part in branch)
     return parts if expr.otherwise is None else (*parts, expr.otherwise)
@@ -167,12 +167,12 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
         case Call(args=args):
             new = _rewrite_all(args, change)
             return expr if new is args else Call(expr.function, new, place=expr.place)
-        case Aggregate(args=args, where=where):
+        case AggregateCall(args=args, where=where):
             new = _rewrite_all(args, change)
             condition = None if where is None else rewrite(where, change)
             if new is args and condition is where:
                 return expr
-            return Aggregate(expr.function, new, expr.distinct, condition, place=expr.place)
+            return AggregateCall(expr.function, new, expr.distinct, condition, place=expr.place)
         case Cast(arg=arg):
             inner = rewrite(arg, change)
             return expr if inner is arg else Cast(inner, expr.type, place=expr.place)
@@ -288,7 +288,7 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class JoinClause:
     """Two sources. kind: 'inner', 'left', 'right', 'full', 'cross'; a comma is a cross join."""
 
     left: Source
@@ -300,7 +300,7 @@ class Join:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Source = Named | Derived | Join
+Source = Named | Derived | JoinClause
 
 
 # Queries
@@ -316,7 +316,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class OrderTerm:
     """One ORDER BY term; nulls_first is already resolved to Spark's default when not written."""
 
     expr: Expr
@@ -371,7 +371,7 @@ class Query:
     where: Expr | None = None
     group_by: tuple[Expr, ...] = ()
     having: Expr | None = None
-    order_by: tuple[Order, ...] = ()
+    order_by: tuple[OrderTerm, ...] = ()
     limit: int | None = None
     union: tuple[Query, ...] = ()
     excepted: tuple[Query, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mullion.language.literals import largest_unit
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import (
-    Aggregate,
+    AggregateCall,
     Budget,
     Call,
     Case,
@@ -17,10 +17,10 @@ from mullion.language.query import (
     Derived,
     Exists,
     Expr,
-    Join,
+    JoinClause,
     Literal,
     Named,
-    Order,
+    OrderTerm,
     Preference,
     Query,
     Source,
@@ -85,7 +85,7 @@ def render(node: Statement | Query | Expr) -> str:
             return f"DROP {node.kind.upper()} {render_name(node.name)}"
         case Explain():
             return "EXPLAIN" if node.name is None else f"EXPLAIN {render_name(node.name)}"
-        case Column() | Literal() | Call() | Cast() | Case() | Aggregate() | Exists():
+        case Column() | Literal() | Call() | Cast() | Case() | AggregateCall() | Exists():
             return render_expression(node, _query)
 
 
@@ -231,7 +231,7 @@ def _term(expr: Expr) -> str:
     return f"({text})" if text.isdecimal() else text
 
 
-def _order(order: Order) -> str:
+def _order(order: OrderTerm) -> str:
     text = _term(order.expr) + (" DESC" if order.descending else "")
     if order.nulls_first == order.descending:
         text += " NULLS FIRST" if order.nulls_first else " NULLS LAST"
@@ -239,9 +239,9 @@ def _order(order: Order) -> str:
 
 
 def _source(source: Source) -> str:
-    if isinstance(source, Join):
+    if isinstance(source, JoinClause):
         right = _source(source.right)
-        if isinstance(source.right, Join):
+        if isinstance(source.right, JoinClause):
             right = f"({right})"
         kind = "" if source.kind == "inner" else f"{source.kind.upper()} "
         on = f" ON {_expr(source.on)}" if source.on is not None else ""

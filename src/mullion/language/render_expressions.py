@@ -20,7 +20,7 @@ from mullion.language.dialect import (
     SIGN,
 )
 from mullion.language.literals import EPOCH, largest_unit
-from mullion.language.query import Aggregate, Call, Case, Cast, Column, Exists, Expr, Literal, Query
+from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Exists, Expr, Literal, Query
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SYMBOLS = {name: (symbol, level) for symbol, (name, level) in reversed(BINARY.items())}
@@ -53,7 +53,7 @@ class _Renderer:
                 return f"CAST({self.at(arg, OR)} AS {str(type_).upper()})", _ATOM
             case Case():
                 return self.case(expr), _ATOM
-            case Aggregate():
+            case AggregateCall():
                 return self.aggregate(expr), _ATOM
             case Exists(query=query):
                 return f"EXISTS ({self.query(query)})", _ATOM
@@ -67,7 +67,7 @@ class _Renderer:
             parts.append(f"ELSE {self.at(expr.otherwise, OR)}")
         return " ".join([*parts, "END"])
 
-    def aggregate(self, expr: Aggregate) -> str:
+    def aggregate(self, expr: AggregateCall) -> str:
         args = ", ".join(self.at(arg, OR) for arg in expr.args) or "*"
         where = f" FILTER (WHERE {self.at(expr.where, OR)})" if expr.where is not None else ""
         return f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{args}){where}"

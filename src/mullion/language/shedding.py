@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mullion.errors import ParseError, Place
-from mullion.language.cursor import Cursor
 from mullion.language.expressions import expression
 from mullion.language.limits import MOST_ROWS
 from mullion.language.query import Expr
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 MOST = 99.0
@@ -61,7 +61,7 @@ class JoinMemory:
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-def join_memory(c: Cursor) -> JoinMemory:
+def join_memory(c: TokenReader) -> JoinMemory:
     """From what follows MEMORY on."""
     start = c.at
     rows = c.integer("a number of ROWS greater than zero", MOST_ROWS)
@@ -75,13 +75,13 @@ def join_memory(c: Cursor) -> JoinMemory:
     return JoinMemory(rows=rows, rarest=rarest, marks=_marks(c), place=c.since(start))
 
 
-def when_behind(c: Cursor) -> Shedding | None:
+def when_behind(c: TokenReader) -> Shedding | None:
     """From BEHIND on."""
     c.expect("behind")
     return shed_or_wait(c)
 
 
-def shed_or_wait(c: Cursor) -> Shedding | None:
+def shed_or_wait(c: TokenReader) -> Shedding | None:
     """From what follows BEHIND on. None for WAIT: nothing is ever lost."""
     start = c.at
     if c.accept("wait"):
@@ -100,7 +100,7 @@ def shed_or_wait(c: Cursor) -> Shedding | None:
     return Shedding(by=by, probes=probes, most=most, marks=_marks(c), place=c.since(start))
 
 
-def _marks(c: Cursor) -> bool:
+def _marks(c: TokenReader) -> bool:
     """MARK EXACT or, as without either, REFUSE EXACT."""
     marks = c.word() == "mark"
     if marks or c.word() == "refuse":
@@ -109,7 +109,7 @@ def _marks(c: Cursor) -> bool:
     return marks
 
 
-def _percent(c: Cursor) -> float:
+def _percent(c: TokenReader) -> float:
     at = c.at
     if c.token.kind is not Kind.NUMBER:
         raise c.expected("a number of PERCENT")

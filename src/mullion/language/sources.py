@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mullion.errors import NotSupported, ParseError
-from mullion.language.cursor import Cursor
 from mullion.language.expressions import expression
-from mullion.language.query import Column, Derived, Expr, Join, Named, Source, Window
+from mullion.language.query import Column, Derived, Expr, JoinClause, Named, Source, Window
+from mullion.language.token_reader import TokenReader
 from mullion.language.windows import at_table_function, bracketed, table_function
 
 MAX_SOURCES = 60
@@ -15,14 +15,14 @@ CLAUSES = ("where", "group", "having", "order", "limit", "union", "except", "joi
 _KINDS = ("inner", "left", "right", "full", "cross")
 
 
-def sources(c: Cursor) -> Source:
+def sources(c: TokenReader) -> Source:
     """What stands after FROM. A comma binds less tightly than JOIN, as in Spark."""
     start = c.at
     source = _joined(c)
     while c.accept_symbol(","):
         right = _joined(c)
-        source = Join(left=source, right=right, kind="cross", place=c.since(start))
-    if isinstance(source, Join) and len(leaves(source)) > MAX_SOURCES:
+        source = JoinClause(left=source, right=right, kind="cross", place=c.since(start))
+    if isinstance(source, JoinClause) and len(leaves(source)) > MAX_SOURCES:
         raise ParseError(f"more than {MAX_SOURCES} sources in one FROM", c.since(start))
     return source
 
@@ -33,14 +33,14 @@ def leaves(source: Source) -> list[Named | Derived]:
     stack = [source]
     while stack:
         node = stack.pop()
-        if isinstance(node, Join):
+        if isinstance(node, JoinClause):
             stack += [node.right, node.left]
         else:
             named.append(node)
     return named
 
 
-def _joined(c: Cursor) -> Source:
+def _joined(c: TokenReader) -> Source:
     start = c.at
     left = _single(c)
     while (kind := _join_kind(c)) is not None:
@@ -56,11 +56,11 @@ def _joined(c: Cursor) -> Source:
             using = _using(c)
         else:
             raise c.expected("ON or USING", "on", "using")
-        left = Join(left=left, right=right, kind=kind, on=on, using=using, place=c.since(start))
+        left = JoinClause(left=left, right=right, kind=kind, on=on, using=using, place=c.since(start))
     return left
 
 
-def _join_kind(c: Cursor) -> str | None:
+def _join_kind(c: TokenReader) -> str | None:
     """Steps over the words of a join, if one stands here."""
     word = c.word()
     if word in ("natural", "semi", "anti") or (word == "left" and c.word(1) in ("semi", "anti")):
@@ -77,7 +77,7 @@ def _join_kind(c: Cursor) -> str | None:
     return word
 
 
-def _using(c: Cursor) -> tuple[Column, ...]:
+def _using(c: TokenReader) -> tuple[Column, ...]:
     """The columns of USING (a, b)."""
     c.expect("using")
     c.expect_symbol("(")
@@ -89,7 +89,7 @@ def _using(c: Cursor) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _single(c: Cursor) -> Source:
+def _single(c: TokenReader) -> Source:
     start = c.at
     source: Named | Derived
     if at_table_function(c):
@@ -120,7 +120,7 @@ def _single(c: Cursor) -> Source:
     return Derived(query=source.query, window=window, alias=alias, place=c.since(start))
 
 
-def _at_query(c: Cursor) -> bool:
+def _at_query(c: TokenReader) -> bool:
     """Whether a query begins here, perhaps in more parentheses."""
     n = 0
     while c.is_symbol("(", n):
@@ -128,7 +128,7 @@ def _at_query(c: Cursor) -> bool:
     return c.word(n) in ("select", "istream", "dstream", "rstream", "wstream")
 
 
-def _alias(c: Cursor) -> str | None:
+def _alias(c: TokenReader) -> str | None:
     if c.accept("as"):
         return c.name("an alias")
     if not c.can_name() or c.word() in ("semi", "anti"):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from mullion.errors import ParseError, Place
-from mullion.language.cursor import Cursor
 from mullion.language.dialect import OUTPUTS
 from mullion.language.durations import time_span
 from mullion.language.expressions import expression
@@ -30,6 +29,7 @@ from mullion.language.script import (
 from mullion.language.shedding import join_memory, when_behind
 from mullion.language.summaries import summary
 from mullion.language.synopses import synopsis
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 from mullion.language.typenames import type_name
 from mullion.language.types import Type
@@ -46,7 +46,7 @@ _BEFORE_AS = {"materialized": "MATERIALIZED", "start": "START AT", "stop": "STOP
 _BEGINNINGS = ("create", "drop", "explain", "select", *OUTPUTS)
 
 
-def statement(c: Cursor) -> Statement:
+def statement(c: TokenReader) -> Statement:
     start = c.at
     if c.word() in ("select", *OUTPUTS) or c.is_symbol("("):
         asked = query(c)
@@ -66,7 +66,7 @@ def statement(c: Cursor) -> Statement:
     raise c.expected("CREATE, SELECT, DROP or EXPLAIN", *_BEGINNINGS)
 
 
-def _create(c: Cursor, start: int) -> Statement:
+def _create(c: TokenReader, start: int) -> Statement:
     if c.accept("query"):
         return _create_query(c, start)
     if c.accept("stream"):
@@ -86,7 +86,7 @@ def _create(c: Cursor, start: int) -> Statement:
     raise c.expected("STREAM, TABLE, RETROACTIVE TABLE, QUERY, SYNOPSIS or SUMMARY", *beginnings)
 
 
-def _create_stream(c: Cursor, start: int) -> CreateStream:
+def _create_stream(c: TokenReader, start: int) -> CreateStream:
     named = _named(c, "stream")
     source = _relation(c)
     if not c.is_words("timestamp", "by"):
@@ -129,7 +129,7 @@ def _create_stream(c: Cursor, start: int) -> CreateStream:
     )
 
 
-def event_time(c: Cursor) -> tuple[str, Expr | None]:
+def event_time(c: TokenReader) -> tuple[str, Expr | None]:
     """A column, or an expression with the name that its value gets."""
     if c.word(1) in _BOUNDS or c.ahead().kind is Kind.END or c.is_symbol(";", 1):
         return c.name("the column with the event time"), None
@@ -139,7 +139,7 @@ def event_time(c: Cursor) -> tuple[str, Expr | None]:
     return (time.name, None) if isinstance(time, Column) and time.table is None else (EVENT_TIME, time)
 
 
-def _not_negative(c: Cursor, what: str) -> int:
+def _not_negative(c: TokenReader, what: str) -> int:
     at = c.at
     span = time_span(c, signed=True)
     if span < 0:
@@ -147,7 +147,7 @@ def _not_negative(c: Cursor, what: str) -> int:
     return span
 
 
-def _idle(c: Cursor) -> int:
+def _idle(c: TokenReader) -> int:
     """IDLE AFTER '10 s'."""
     c.expect("after")
     at = c.at
@@ -157,20 +157,20 @@ def _idle(c: Cursor) -> int:
     return span
 
 
-def _kept_time(c: Cursor) -> int:
+def _kept_time(c: TokenReader) -> int:
     if c.token.kind is Kind.NUMBER and c.token.text.isdecimal() and not c.word(1):
         c.step()
         raise c.expected("ROWS, or a unit such as HOUR", "rows")
     return time_span(c)
 
 
-def _create_synopsis(c: Cursor, start: int) -> CreateSynopsis:
+def _create_synopsis(c: TokenReader, start: int) -> CreateSynopsis:
     name, on = _new_name(c, "synopsis"), _on_column(c)
     kind, options = synopsis(c)
     return CreateSynopsis(name=name, **on, kind=kind, **options, place=c.since(start))
 
 
-def _on_column(c: Cursor) -> dict[str, Any]:
+def _on_column(c: TokenReader) -> dict[str, Any]:
     """ON stream(column)."""
     c.expect("on")
     at_stream = c.at
@@ -183,7 +183,7 @@ def _on_column(c: Cursor) -> dict[str, Any]:
     return {"stream": stream, "column": column, "stream_place": c.place(at_stream), "column_place": c.place(at)}
 
 
-def _create_query(c: Cursor, start: int) -> CreateQuery:
+def _create_query(c: TokenReader, start: int) -> CreateQuery:
     named = _named(c, "query")
     materialized = c.accept("materialized")
     start_at = stop_at = None
@@ -208,13 +208,13 @@ def _create_query(c: Cursor, start: int) -> CreateQuery:
     return CreateQuery(query=standing, place=c.since(start))
 
 
-def _named(c: Cursor, what: str) -> dict[str, Any]:
+def _named(c: TokenReader, what: str) -> dict[str, Any]:
     """A new name, and where it stands."""
     at = c.at
     return {"name": _new_name(c, what), "name_place": c.since(at)}
 
 
-def _new_name(c: Cursor, what: str) -> str:
+def _new_name(c: TokenReader, what: str) -> str:
     start = c.at
     return check_name(c.name(f"the name of a {what}"), what, c.place(start))
 
@@ -227,7 +227,7 @@ def check_name(name: str, what: str, place: Place) -> str:
     return name
 
 
-def _relation(c: Cursor) -> dict[str, Any]:
+def _relation(c: TokenReader) -> dict[str, Any]:
     """[(columns)] USING format [OPTIONS (...)], as the fields of a statement."""
     columns: list[tuple[str, Type]] = []
     taken = set[str]()
@@ -252,14 +252,14 @@ def _relation(c: Cursor) -> dict[str, Any]:
     return {**named, "options": options, "option_places": places}
 
 
-def _dotted(c: Cursor, what: str) -> str:
+def _dotted(c: TokenReader, what: str) -> str:
     parts = [c.name(what)]
     while c.accept_symbol("."):
         parts.append(c.name(what))
     return ".".join(parts)
 
 
-def _options(c: Cursor) -> tuple[tuple[tuple[str, str], ...], tuple[Place, ...]]:
+def _options(c: TokenReader) -> tuple[tuple[tuple[str, str], ...], tuple[Place, ...]]:
     """The options, and where each of them stands."""
     options: dict[str, str] = {}
     places: list[Place] = []
@@ -282,7 +282,7 @@ def _options(c: Cursor) -> tuple[tuple[tuple[str, str], ...], tuple[Place, ...]]
     return tuple(options.items()), tuple(places)
 
 
-def _dotted_key(c: Cursor) -> str:
+def _dotted_key(c: TokenReader) -> str:
     """Keys may be any words: option.from, spark.x.y."""
     parts: list[str] = []
     while True:
@@ -293,7 +293,7 @@ def _dotted_key(c: Cursor) -> str:
             return ".".join(parts)
 
 
-def _option_value(c: Cursor) -> str:
+def _option_value(c: TokenReader) -> str:
     negative = "-" if c.is_symbol("-") and c.ahead().kind is Kind.NUMBER and c.step() else ""
     if c.token.kind in (Kind.STRING, Kind.NUMBER) or c.word() in ("true", "false"):
         return negative + c.step().text

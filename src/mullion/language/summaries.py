@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mullion.errors import MullionError, ParseError
-from mullion.language.cursor import Cursor
 from mullion.language.durations import time_span
 from mullion.language.literals import number
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 from mullion.memory import parse_size
 
@@ -15,7 +15,7 @@ MOST_RATE, MOST_DEPTH = 1000, 30
 _COLLAPSE = ("rate", "depth")
 
 
-def summary(c: Cursor) -> dict[str, Any]:
+def summary(c: TokenReader) -> dict[str, Any]:
     """All that follows the column."""
     c.expect("with", "granularity")
     clauses: dict[str, Any] = {"granularity": time_span(c)}
@@ -28,7 +28,7 @@ def summary(c: Cursor) -> dict[str, Any]:
     return clauses
 
 
-def _collapse(c: Cursor) -> dict[str, int]:
+def _collapse(c: TokenReader) -> dict[str, int]:
     """(4, 5), or (rate 4, depth 5) in any order."""
     c.expect_symbol("(")
     numbers: dict[str, int] = {}
@@ -48,7 +48,7 @@ def _collapse(c: Cursor) -> dict[str, int]:
     return numbers
 
 
-def _rate(c: Cursor) -> int:
+def _rate(c: TokenReader) -> int:
     at = c.at
     rate = c.integer("how much longer older zones are: 2 or more", MOST_RATE)
     if rate < 2:
@@ -57,7 +57,7 @@ def _rate(c: Cursor) -> int:
     return rate
 
 
-def _using(c: Cursor) -> dict[str, Any]:
+def _using(c: TokenReader) -> dict[str, Any]:
     """The kind and its options. Which kinds there are, and what each takes, is known where it is made."""
     clauses: dict[str, Any] = {"kind": c.name("a kind of summary such as counts").lower()}
     options: dict[str, int] = {}
@@ -84,7 +84,7 @@ def _using(c: Cursor) -> dict[str, Any]:
     return {**clauses, "options": tuple(options.items())}
 
 
-def _drift(c: Cursor) -> float:
+def _drift(c: TokenReader) -> float:
     at = c.at
     if c.token.kind is not Kind.NUMBER:
         raise c.expected("a number such as 0.2")
@@ -95,7 +95,7 @@ def _drift(c: Cursor) -> float:
     return drift
 
 
-def _memory(c: Cursor) -> int:
+def _memory(c: TokenReader) -> int:
     at = c.at
     text = c.string("a size such as '256 MB'")
     try:

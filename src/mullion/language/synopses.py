@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 from mullion.errors import ParseError, closest
-from mullion.language.cursor import Cursor
 from mullion.language.literals import number
 from mullion.language.query import Literal
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 MOST = {"rows": 100_000_000, "buckets": 1_000_000}
@@ -17,7 +17,7 @@ KINDS = {"timegram": ("buckets", "boundaries", "rows"), "ordered_sharing": ("row
 """Every kind of synopsis, and its options."""
 
 
-def synopsis(c: Cursor) -> tuple[str, dict[str, Any]]:
+def synopsis(c: TokenReader) -> tuple[str, dict[str, Any]]:
     """The kind and its options, from USING on."""
     c.expect("using")
     start = c.at
@@ -35,7 +35,7 @@ def synopsis(c: Cursor) -> tuple[str, dict[str, Any]]:
     return kind, options
 
 
-def _options(c: Cursor, kind: str) -> dict[str, Any]:
+def _options(c: TokenReader, kind: str) -> dict[str, Any]:
     """Options in parentheses, from after the opening one on."""
     options: dict[str, Any] = {}
     while True:
@@ -57,7 +57,7 @@ def _options(c: Cursor, kind: str) -> dict[str, Any]:
     return options
 
 
-def _unknown(c: Cursor, kind: str) -> ParseError:
+def _unknown(c: TokenReader, kind: str) -> ParseError:
     own = KINDS[kind]
     known = " or ".join([", ".join(own[:-1]), own[-1]] if own[1:] else own)
     if c.token.kind is not Kind.WORD:
@@ -66,7 +66,7 @@ def _unknown(c: Cursor, kind: str) -> ParseError:
     return ParseError(f"{kind} has no option '{c.token.text}'", c.place(c.at), hint=hint)
 
 
-def _boundaries(c: Cursor) -> tuple[Literal, ...]:
+def _boundaries(c: TokenReader) -> tuple[Literal, ...]:
     """Numbers in parentheses, each larger than the one before."""
     if not c.is_symbol("("):
         raise c.expected("'(' and the boundaries between buckets")
@@ -86,7 +86,7 @@ def _boundaries(c: Cursor) -> tuple[Literal, ...]:
     return tuple(boundaries)
 
 
-def _number(c: Cursor) -> Literal:
+def _number(c: TokenReader) -> Literal:
     start = c.at
     sign = "-" if c.accept_symbol("-") else ""
     if c.token.kind is not Kind.NUMBER:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mullion.errors import NotSupported, ParseError, closest
 from mullion.language import types
-from mullion.language.cursor import Cursor
 from mullion.language.literals import MAX_PRECISION
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 from mullion.language.types import Type
 
@@ -13,7 +13,7 @@ _TEXT = ("varchar", "char", "character")
 _NESTED = ("array", "map", "struct", "variant", "interval")
 
 
-def type_name(c: Cursor) -> Type:
+def type_name(c: TokenReader) -> Type:
     """A type as Spark writes it; varchar(n) and char(n) are strings."""
     start, word = c.at, c.word()
     if word in _NESTED:
@@ -38,7 +38,7 @@ def type_name(c: Cursor) -> Type:
     return types.decimal(precision, scale)
 
 
-def _parameters(c: Cursor, most: int) -> list[int]:
+def _parameters(c: TokenReader, most: int) -> list[int]:
     parameters: list[int] = []
     if c.accept_symbol("("):
         while len(parameters) < most:

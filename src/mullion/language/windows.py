@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mullion.errors import NotSupported, ParseError, Place
-from mullion.language.cursor import Cursor
 from mullion.language.durations import is_unit, time_span
 from mullion.language.expressions import expression_list
 from mullion.language.limits import FURTHEST, MOST_ROWS
 from mullion.language.literals import instant
 from mullion.language.query import Column, Named, Window
+from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
 _EXTENTS = ("range", "rows", "now", "from", "partition", "window")
@@ -53,7 +53,7 @@ class _Draft:
         self.fields["unitless"] = True
 
 
-def bracketed(c: Cursor) -> Window:
+def bracketed(c: TokenReader) -> Window:
     """A window in brackets, from the opening one on."""
     start = c.at
     c.expect_symbol("[")
@@ -79,7 +79,7 @@ def bracketed(c: Cursor) -> Window:
     return Window(**fields, place=c.since(start))
 
 
-def _at_most(c: Cursor) -> dict[str, bool]:
+def _at_most(c: TokenReader) -> dict[str, bool]:
     """AT MOST, after SLIDE."""
     if not c.accept("at"):
         return {}
@@ -103,7 +103,7 @@ def _check_at_most(fields: dict[str, Any], place: Place) -> None:
             raise ParseError(f"SLIDE AT MOST does not go with {what}", place, hint=hint)
 
 
-def _extent(c: Cursor, draft: _Draft) -> None:
+def _extent(c: TokenReader, draft: _Draft) -> None:
     fields = draft.fields
     if c.accept("partition"):
         c.expect("by")
@@ -125,7 +125,7 @@ def _extent(c: Cursor, draft: _Draft) -> None:
         raise c.expected("RANGE, ROWS, NOW, FROM or PARTITION BY", *_EXTENTS)
 
 
-def _options(c: Cursor, draft: _Draft) -> None:
+def _options(c: TokenReader, draft: _Draft) -> None:
     fields = draft.fields
     while (word := c.word()) in _OPTIONS:
         start = c.at
@@ -150,7 +150,7 @@ def _options(c: Cursor, draft: _Draft) -> None:
             fields["internal"] = True
 
 
-def _span(c: Cursor, draft: _Draft, *, signed: bool = False) -> int:
+def _span(c: TokenReader, draft: _Draft, *, signed: bool = False) -> int:
     """A duration, or a number alone."""
     start = c.at
     after = 2 if c.is_symbol("-") else 1
@@ -165,7 +165,7 @@ def _span(c: Cursor, draft: _Draft, *, signed: bool = False) -> int:
     return length
 
 
-def _landmark(c: Cursor, draft: _Draft) -> int:
+def _landmark(c: TokenReader, draft: _Draft) -> int:
     """TIMESTAMP '...', or a number alone."""
     start = c.at
     if c.is_symbol("-") or c.token.kind is Kind.NUMBER:
@@ -179,7 +179,7 @@ def _landmark(c: Cursor, draft: _Draft) -> int:
     return landmark
 
 
-def _number(c: Cursor) -> int:
+def _number(c: TokenReader) -> int:
     """A whole number, perhaps with a sign."""
     sign = -1 if c.accept_symbol("-") else 1
     token = c.token
@@ -190,7 +190,7 @@ def _number(c: Cursor) -> int:
     return sign * int(c.step().text)
 
 
-def timestamp(c: Cursor) -> int:
+def timestamp(c: TokenReader) -> int:
     """TIMESTAMP '...' in microseconds since the epoch."""
     start = c.at
     c.expect("timestamp")
@@ -198,7 +198,7 @@ def timestamp(c: Cursor) -> int:
     return instant(text, c.since(start))
 
 
-def grouping(c: Cursor) -> tuple[Window, Column]:
+def grouping(c: TokenReader) -> tuple[Window, Column]:
     """Spark's GROUP BY window(ts, size[, slide[, start]]), and the time column as written."""
     start = c.at
     c.at += 2
@@ -222,7 +222,7 @@ def _starting(size: int, slide: int, first: int, attribute: str, place: Place) -
     return Window(range=size, slide=slide, offset=(first + size) % slide, attribute=attribute, place=place)
 
 
-def _time_column(c: Cursor) -> Column:
+def _time_column(c: TokenReader) -> Column:
     start = c.at
     name, table = c.name("the time column"), None
     if c.accept_symbol("."):
@@ -230,7 +230,7 @@ def _time_column(c: Cursor) -> Column:
     return Column(name, table, place=c.since(start))
 
 
-def _spans(c: Cursor, most: int) -> list[int]:
+def _spans(c: TokenReader, most: int) -> list[int]:
     """Up to `most` durations, each after a comma; the third is an offset and may be negative."""
     spans: list[int] = []
     while len(spans) < most and c.accept_symbol(","):
@@ -238,12 +238,12 @@ def _spans(c: Cursor, most: int) -> list[int]:
     return spans
 
 
-def at_table_function(c: Cursor) -> bool:
+def at_table_function(c: TokenReader) -> bool:
     skip = 2 if c.word() == "table" and c.is_symbol("(", 1) else 0
     return c.word(skip) in ("hop", "tumble", "cumulate", "session") and c.is_symbol("(", skip + 1)
 
 
-def table_function(c: Cursor) -> Named:
+def table_function(c: TokenReader) -> Named:
     """Flink's HOP(TABLE t, DESCRIPTOR(ts), slide, size[, offset]) and TUMBLE(TABLE t, DESCRIPTOR(ts), size[, offset]),
     with or without TABLE( ) around it."""
     start = c.at

@@ -50,7 +50,7 @@ from mullion.operators.share import Share
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import START
 from mullion.operators.unprobed import parted, probing_weights
-from mullion.planner.join_order import Order, probing_order
+from mullion.planner.join_order import JoinOrder, probing_order
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class JoinOperator(Operator):
         """The inputs of whose keys a stream tells that they are over."""
         self.met, self.passed = Share(), Share()
         """Of all combinations with new rows those with equal keys, and of these those that the residual let pass."""
-        self.order: Order = ()
+        self.order: JoinOrder = ()
         """In which order new rows probe the inputs; those with the fewest rows first as long as none was chosen."""
         self.views: Sequence[tuple[int, ...]] = ()
         """The lengths of windows that are looked at, where several share the join: the longest first."""

@@ -24,7 +24,7 @@ from mullion.algebra.nodes import Join, Node
 from mullion.operators.join import JoinOperator
 from mullion.operators.network import Network, StepEvents
 from mullion.operators.observations import Observations
-from mullion.planner.join_order import Order, choose_order
+from mullion.planner.join_order import JoinOrder, choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.relation_stats import Stats, streams_of
 
@@ -90,7 +90,7 @@ class Observing:
             operator.order = choose_order(costs.join_inputs(node)).order
 
 
-def orders_at_work(network: Network) -> dict[Node, Order]:
+def orders_at_work(network: Network) -> dict[Node, JoinOrder]:
     """Of the joins for which an order was chosen, the one in which they probe their inputs now."""
     operators = ((node, working.operator) for node, working in network.working.items())
     return {node: own.order for node, own in operators if isinstance(own, JoinOperator) and own.order}

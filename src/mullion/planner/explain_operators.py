@@ -22,7 +22,7 @@ from mullion.options import Expiry
 from mullion.planner.drawing import Box
 from mullion.planner.explain_promising import bounded_reasons, promising_reasons
 from mullion.planner.explained import Explained, branched
-from mullion.planner.join_order import Order, choose_order
+from mullion.planner.join_order import JoinOrder, choose_order
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.optimiser import Chosen
 from mullion.planner.physical import why_operators
@@ -47,7 +47,7 @@ class ComputedTogether:
     relations: tuple[Relation, ...]
     chosen: tuple[Chosen, ...]
     stats: Stats = NO_STATS
-    orders: Mapping[Node, Order] = field(default_factory=dict)
+    orders: Mapping[Node, JoinOrder] = field(default_factory=dict)
     """In which order joins of many inputs probe them. Nothing of those that have none yet, or one in each shard."""
     shards: str = ""
     """Into how many shards their events are split, and by which keys; nothing where they run on the driver."""
@@ -58,7 +58,7 @@ class ComputedTogether:
         return Counter(node for chosen in self.chosen for node in dict.fromkeys(_computing(chosen.root)))
 
 
-def expected_orders(roots: Iterable[Node], stats: Stats) -> dict[Node, Order]:
+def expected_orders(roots: Iterable[Node], stats: Stats) -> dict[Node, JoinOrder]:
     """In which order the joins of plans that are not at work yet would probe their inputs."""
     model = CostModel(stats)
     joins = (node for root in roots for node in nodes(root) if isinstance(node, Join) and len(node.parts) > 2)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-Order = tuple[int, ...]
+JoinOrder = tuple[int, ...]
 """Numbers of inputs, the first to be probed first."""
 
 MOST_TRIED = 4096
@@ -67,7 +67,7 @@ def result_size(streams: Iterable[StreamStats]) -> float:
     return size
 
 
-def probing_order(order: Order, arriving: int) -> Order:
+def probing_order(order: JoinOrder, arriving: int) -> JoinOrder:
     """The windows that an event of input `arriving` goes through.
 
     >>> probing_order((2, 1, 3), 3)
@@ -76,7 +76,7 @@ def probing_order(order: Order, arriving: int) -> Order:
     return tuple(i for i in order if i != arriving)
 
 
-def arrival_cost(streams: Sequence[StreamStats], order: Order, arriving: int) -> float:
+def arrival_cost(streams: Sequence[StreamStats], order: JoinOrder, arriving: int) -> float:
     """X_i, what events of one input cost in a unit of time.
 
     Each event looks at one bucket of the first window, and for each result so far at one of the next.
@@ -91,12 +91,12 @@ def arrival_cost(streams: Sequence[StreamStats], order: Order, arriving: int) ->
     return own.rate * cost
 
 
-def order_cost(streams: Sequence[StreamStats], order: Order) -> float:
+def order_cost(streams: Sequence[StreamStats], order: JoinOrder) -> float:
     """The sum of all X_i."""
     return sum(arrival_cost(streams, order, arriving) for arriving in order)
 
 
-def by_selectivity(streams: Sequence[StreamStats]) -> Order:
+def by_selectivity(streams: Sequence[StreamStats]) -> JoinOrder:
     """The initial order of 5.3.2: pairs by the size of their join, smallest first; each brings the streams that are not
     there yet. Of the first pair, the one with more different values goes first, since it lets fewer results through."""
     pairs = sorted(combinations(range(len(streams)), 2), key=lambda p: result_size(streams[i] for i in p))
@@ -113,7 +113,7 @@ def fast_streams(streams: Sequence[StreamStats]) -> list[int]:
     return sorted((i for i, s in enumerate(streams) if s.rate > mean), key=lambda i: (-streams[i].rate, i))
 
 
-def orders_tried(streams: Sequence[StreamStats]) -> Iterator[Order]:
+def orders_tried(streams: Sequence[StreamStats]) -> Iterator[JoinOrder]:
     """The initial order, and every order in which fast streams are moved up from it: about n^f."""
     tried = {by_selectivity(streams)}
     yield from tried
@@ -125,7 +125,7 @@ def orders_tried(streams: Sequence[StreamStats]) -> Iterator[Order]:
         tried |= untried
 
 
-def _moved_up(order: Order, stream: int) -> Iterator[Order]:
+def _moved_up(order: JoinOrder, stream: int) -> Iterator[JoinOrder]:
     without = tuple(i for i in order if i != stream)
     for place in range(order.index(stream)):
         yield (*without[:place], stream, *without[place:])
@@ -135,9 +135,9 @@ def _moved_up(order: Order, stream: int) -> Iterator[Order]:
 class ChosenOrder:
     """The order that costs least of those that were tried."""
 
-    order: Order
+    order: JoinOrder
     cost: float
-    initial: Order
+    initial: JoinOrder
     initial_cost: float
     tried: int
 

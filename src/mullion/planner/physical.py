@@ -21,7 +21,7 @@ from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import EVERYTHING
-from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, Order, Period, Window, walk
+from mullion.language.query import TIME_AXIS, Axis, Call, Column, Expr, Literal, OrderTerm, Period, Window, walk
 from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 
@@ -128,7 +128,7 @@ def _template(relation: Relation, parts: WindowAggregate) -> AnswerTemplate:
     ordered = []
     for expr, descending, nulls_first in relation.order_by:
         assert isinstance(expr, Column)
-        ordered.append(Order(columns[expr.name], descending, nulls_first))
+        ordered.append(OrderTerm(columns[expr.name], descending, nulls_first))
     template = AnswerTemplate(
         keys=tuple(type_ for _, type_ in parts.aggregated.keys),
         aggregates=parts.aggregated.aggregates,

@@ -18,7 +18,7 @@ from mullion.expressions.evaluate import is_fallible
 from mullion.expressions.pool import Pool
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVERYTHING
-from mullion.language.query import TIME_AXIS, Axis, Column, Expr, Order, Period, Window
+from mullion.language.query import TIME_AXIS, Axis, Column, Expr, OrderTerm, Period, Window
 from mullion.language.types import TIMESTAMP, Type
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, conjuncts, decompose
@@ -36,7 +36,7 @@ class AnswerTemplate:
     names: tuple[str, ...]
     items: tuple[tuple[Expr, Type], ...]
     having: Expr | None
-    order_by: tuple[Order, ...]
+    order_by: tuple[OrderTerm, ...]
     limit: int | None
     bounds: Type = TIMESTAMP
     """The type of window_start and window_end: BIGINT for a window over whole numbers."""
@@ -81,9 +81,9 @@ class AnswerTemplate:
         return min(least, MOST_EVENTS)
 
     @cached_property
-    def deciding_order(self) -> tuple[Order, ...]:
+    def deciding_order(self) -> tuple[OrderTerm, ...]:
         """ORDER BY without the first keys in their order at its end: ties go by all keys anyway."""
-        keys = tuple(Order(Column(f"#k{i}")) for i in range(len(self.keys)))
+        keys = tuple(OrderTerm(Column(f"#k{i}")) for i in range(len(self.keys)))
         lengths = range(min(len(keys), len(self.order_by)), 0, -1)
         same = next((n for n in lengths if self.order_by[-n:] == keys[:n]), 0)
         return self.order_by[: len(self.order_by) - same]

@@ -48,7 +48,7 @@ from mullion.language.query import Query
 from mullion.reference.answer import Answer, Rows, Tables
 from mullion.reference.relations import answer_relation
 from mullion.reference.window_aggregates import answer_windows
-from mullion.reference.windows import View, answered, answered_at, newest
+from mullion.reference.windows import WindowContent, answered, answered_at, newest
 from mullion.reference.world import Versions
 
 
@@ -88,7 +88,7 @@ def answer_at(
 ) -> Answer:
     """The answer of a query with SLIDE AT MOST over a bounded input at the instants that were chosen for it."""
 
-    def at_instants(relation: Relation, times: Sequence[int], partitions: Any) -> list[View]:
+    def at_instants(relation: Relation, times: Sequence[int], partitions: Any) -> list[WindowContent]:
         return answered_at(relation, times, instants)
 
     given, relation = tables or {}, asked
@@ -100,7 +100,7 @@ def answer_at(
 def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
     """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
 
-    def only_newest(*given: Any) -> list[View]:
+    def only_newest(*given: Any) -> list[WindowContent]:
         view = newest(*given)
         return [] if view is None else [view]
 

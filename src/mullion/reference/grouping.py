@@ -18,7 +18,7 @@ Piece = tuple[tuple[Group, tuple[Any, ...]], int, int]
 """((group, what its row is equal to), from, to)."""
 
 
-class GroupedRows:
+class Contributions:
     """The rows of an input, each with its group and what it gives to the aggregates. `whole`: the rows that there would
     be if the input told all of them."""
 
@@ -69,7 +69,7 @@ def at_instants(
 ) -> list[Row]:
     """A row for each instant t, over what lives just before it; seen at t and until the next instant. `endless`: events
     are there after the last instant too, so a row that the next one would have as well does not end."""
-    groups, pieces = GroupedRows(node, rows, whole), []
+    groups, pieces = Contributions(node, rows, whole), []
     assert node.slide is not None
 
     def at(instant: int) -> list[tuple[Group, tuple[Any, ...]]]:
@@ -87,7 +87,7 @@ def at_instants(
 def at_changes(node: Aggregated, rows: list[Row], whole: list[Row], first: int, last: int, *, stay: bool) -> list[Row]:
     """A row from each change of a group's values to the next. Without keys there is one from `first` until `last`, over
     nothing too."""
-    groups, pieces = GroupedRows(node, rows, whole), []
+    groups, pieces = Contributions(node, rows, whole), []
     changes = [time for row in (*rows, *whole) for time in (row.start, row.held_until)]
     for start, end in moments([first, last, *changes]):
         if node.keys or first <= start < last or any(row.is_held_at(start) for row in rows):

@@ -18,7 +18,7 @@ from mullion.reference.aggregates import aggregate, canonical, sort_key
 from mullion.reference.answer import DAY, Answer, Rows, Tables
 from mullion.reference.expressions import TIME, contribution, passes, value
 from mullion.reference.lookups import TableRows
-from mullion.reference.windows import View
+from mullion.reference.windows import WindowContent
 
 
 class _Row(NamedTuple):
@@ -44,7 +44,7 @@ def answer_windows(
     stream: Stream,
     events: Rows,
     tables: Tables,
-    windows: Callable[..., list[View]],
+    windows: Callable[..., list[WindowContent]],
     shed: Sequence[int] = (),
 ) -> Answer:
     """The answer at all windows that are asked about, each by itself. `shed` are the times of events that are lost."""
@@ -100,7 +100,7 @@ def _row(grouped: Aggregated, columns: Mapping[str, Vector]) -> _Row:
 
 
 def _answer_window(
-    relation: Relation, parts: WindowAggregate, view: View, held: list[_Row], lost: int
+    relation: Relation, parts: WindowAggregate, view: WindowContent, held: list[_Row], lost: int
 ) -> list[tuple[Any, ...]]:
     grouped, bounds, items = parts.aggregated, (view.start, view.end), parts.project.items
     groups: dict[tuple[Any, ...], list[_Row]] = {} if grouped.keys else {(): held}

@@ -13,7 +13,7 @@ from mullion.algebra.relation import Relation
 from mullion.language.query import Window
 
 
-class View(NamedTuple):
+class WindowContent(NamedTuple):
     """A window at one instant. `start` is None when it reaches back to the first event."""
 
     start: int | None
@@ -26,7 +26,7 @@ Partitions = Sequence[Hashable]
 """For each event, what PARTITION BY makes of it."""
 
 
-def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> list[View]:
+def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> list[WindowContent]:
     """All windows that a standing query answers, in their order; `times` ascend."""
     frame, since = _frame(query), _since(query)
     if frame.at_most:
@@ -44,7 +44,7 @@ def answered(query: Relation, times: Sequence[int], partitions: Partitions) -> l
     return _between_events(views) if has_total(query.root) else views
 
 
-def answered_at(query: Relation, times: Sequence[int], instants: Collection[int] | None) -> list[View]:
+def answered_at(query: Relation, times: Sequence[int], instants: Collection[int] | None) -> list[WindowContent]:
     """The windows of a query with SLIDE AT MOST, given the instants that were chosen for it: those that it is asked
     about; without GROUP BY from the first that holds an event. None: at the multiples of its period, up to the last
     that may hold an event, which is what a scheduler does that shares nothing and is never late."""
@@ -60,7 +60,7 @@ def answered_at(query: Relation, times: Sequence[int], instants: Collection[int]
     return views[holding[0] :] if holding else []
 
 
-def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> View | None:
+def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> WindowContent | None:
     """The window of a question that is asked once, at the end of the input; None when there is none yet."""
     if not times:
         return None
@@ -87,19 +87,19 @@ def _frame(query: Relation) -> Window:
     return scan.window
 
 
-def _is_asked(query: Relation, view: View) -> bool:
+def _is_asked(query: Relation, view: WindowContent) -> bool:
     """Whether the query entered before the window and leaves after it."""
     begun = query.start is None or view.start is None or view.start >= query.start
     return begun and (query.after is None or view.end > query.after) and (query.stop is None or view.end <= query.stop)
 
 
-def _between_events(views: list[View]) -> list[View]:
+def _between_events(views: list[WindowContent]) -> list[WindowContent]:
     """From the first window that holds an event to the last one."""
     holding = [i for i, view in enumerate(views) if view.places]
     return views[holding[0] : holding[-1] + 1] if holding else []
 
 
-def _periodic(query: Relation, times: Sequence[int]) -> list[View]:
+def _periodic(query: Relation, times: Sequence[int]) -> list[WindowContent]:
     """RANGE r SLIDE s: the windows that hold an event, and without GROUP BY those between them."""
     frame = _frame(query)
     assert frame.range is not None and frame.slide is not None
@@ -107,7 +107,7 @@ def _periodic(query: Relation, times: Sequence[int]) -> list[View]:
     for time in times:
         end = _next_end(frame, time)
         while end - frame.range <= time:
-            if _is_asked(query, View(end - frame.range, end, ())):
+            if _is_asked(query, WindowContent(end - frame.range, end, ())):
                 asked.add(end)
             end += frame.slide
     ends = sorted(asked)
@@ -131,13 +131,13 @@ def _ends_after_events(frame: Window, times: Sequence[int], since: int | None) -
     return range(_next_end(frame, counted[0]), _next_end(frame, counted[-1]) + 1, frame.slide)
 
 
-def _before(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, end: int) -> View:
+def _before(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, end: int) -> WindowContent:
     """The window that ends before an instant."""
     if frame.rows is not None:
         places = _last(frame.rows, partitions, _counted([time for time in times if time < end], since))
-        return View(times[places[0]] if places else None, end, places)
+        return WindowContent(times[places[0]] if places else None, end, places)
     start = since if frame.range is None else end - frame.range
-    return View(start, end, [i for i, t in enumerate(times) if t < end and (start is None or t >= start)])
+    return WindowContent(start, end, [i for i, t in enumerate(times) if t < end and (start is None or t >= start)])
 
 
 def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequence[int]:
@@ -147,15 +147,17 @@ def _every_nth(frame: Window, times: Sequence[int], since: int | None) -> Sequen
     return [i for i in nth if since is None or times[i] >= since]
 
 
-def _after_event(frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int) -> View:
+def _after_event(
+    frame: Window, times: Sequence[int], partitions: Partitions, since: int | None, at: int
+) -> WindowContent:
     """The window right after the event at a place."""
     if frame.rows is not None:
         places = _last(frame.rows, partitions, _counted(times[: at + 1], since))
-        return View(times[places[0]], times[at], places)
+        return WindowContent(times[places[0]], times[at], places)
     if frame.range is not None:
         start = times[at] - frame.range
-        return View(start, times[at], [i for i in range(at + 1) if times[i] > start])
-    return View(since, times[at], [i for i in range(at + 1) if since is None or times[i] >= since])
+        return WindowContent(start, times[at], [i for i in range(at + 1) if times[i] > start])
+    return WindowContent(since, times[at], [i for i in range(at + 1) if since is None or times[i] >= since])
 
 
 def _counted(times: Sequence[int], since: int | None) -> list[int]:
@@ -180,11 +182,13 @@ def _changes(frame: Window, times: Sequence[int], since: int | None) -> Sequence
     return sorted(counted)
 
 
-def _at(frame: Window, times: Sequence[int], since: int | None, instant: int) -> View:
+def _at(frame: Window, times: Sequence[int], since: int | None, instant: int) -> WindowContent:
     """The window at an instant, with the events of that very instant."""
     if frame.now:
-        return View(instant, instant, [i for i, t in enumerate(times) if t == instant])
+        return WindowContent(instant, instant, [i for i, t in enumerate(times) if t == instant])
     if frame.range is not None:
         start = instant - frame.range
-        return View(start, instant, [i for i, t in enumerate(times) if start < t <= instant])
-    return View(since, instant, [i for i, t in enumerate(times) if t <= instant and (since is None or t >= since)])
+        return WindowContent(start, instant, [i for i, t in enumerate(times) if start < t <= instant])
+    return WindowContent(
+        since, instant, [i for i, t in enumerate(times) if t <= instant and (since is None or t >= since)]
+    )

@@ -21,7 +21,7 @@ from mullion.kernels.thinning import Thinning
 from mullion.language.query import Period
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
-from mullion.runtime.monitor import Waiting
+from mullion.runtime.monitor import SourceLag
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.events import TIME
@@ -140,7 +140,7 @@ class Source(Protocol):
     def still_to_come(self, batch: int) -> int | None:
         """When the oldest event lies that the source knows to come after a batch; None when it knows of none."""
 
-    def waiting(self, batch: int) -> Waiting | None:
+    def waiting(self, batch: int) -> SourceLag | None:
         """What waits after a batch, and what the batch took; None where the source does not tell."""
 
     def amount(self, batch: int) -> float | None:

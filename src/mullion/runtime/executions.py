@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mullion.planner.schedules.lateness import WORST
-from mullion.planner.schedules.schedulers import Waiting
+from mullion.planner.schedules.schedulers import DueTask
 from mullion.planner.schedules.tasks import often_together, sharing
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.timetable import Execution, Timetable
@@ -84,7 +84,7 @@ def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Deci
 
 def _in_groups(timetable: Timetable, *, is_laid_out: bool) -> list[list[int]]:
     """The tasks whose executions are joint when they coincide. Too many of them are not laid out."""
-    pair = [Waiting("", 0), Waiting("", 0)]
+    pair = [DueTask("", 0), DueTask("", 0)]
     if len(timetable.scheduler.together(pair)) == 1 or not is_laid_out:
         return [[i] for i in range(len(timetable.tasks))]
     by_group: dict[object, list[int]] = {}

@@ -9,7 +9,7 @@ from mullion.algebra.relation import Relation
 from mullion.operators.planning import computed, entering_plans, plans_at_work
 from mullion.options import Options
 from mullion.planner.explain_operators import ComputedTogether, expected_orders
-from mullion.planner.join_order import Order
+from mullion.planner.join_order import JoinOrder
 from mullion.planner.optimiser import Chosen
 from mullion.planner.relation_stats import NO_STATS
 from mullion.runtime.relation_run import RelationRun
@@ -53,7 +53,7 @@ def _named(relations: Sequence[Relation], plans: Sequence[Chosen]) -> dict[str, 
 
 def _networks(
     run: RelationRun | None, new: Sequence[Relation], options: Options
-) -> Iterator[tuple[Sequence[str], Mapping[Node, Order]]]:
+) -> Iterator[tuple[Sequence[str], Mapping[Node, JoinOrder]]]:
     """The relations of each network, those that are about to enter with those that they would share it with."""
     entering = [relation.name for relation in new]
     networks = [] if run is None else list(run.computed_together)

@@ -18,7 +18,7 @@ from mullion.runtime.intake import OVER
 from mullion.runtime.past_read import PastRead
 from mullion.slices.bounds import Stretch
 from mullion.slices.kernels.events import TIME
-from mullion.slices.order import Order, times_of
+from mullion.slices.order import ReorderBuffer, times_of
 from mullion.storage.event_log import LoggedBatch
 from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
@@ -28,7 +28,7 @@ from mullion.storage.marks import Mark
 class Incoming:
     """What one stream has handed on, and how far it is."""
 
-    order: Order = field(default_factory=Order)
+    order: ReorderBuffer = field(default_factory=ReorderBuffer)
     taken: Mark | None = None
     """The newest batch that is in the order."""
     watermark: int | None = None
@@ -74,7 +74,7 @@ class Incoming:
         """Let events take the place of those that came with the batches of a past and lie in the same time."""
         self.replaced = past
         if self.order.waiting is not None:
-            self.order = Order(Stretch(high=past.since).of(self.order.waiting))
+            self.order = ReorderBuffer(Stretch(high=past.since).of(self.order.waiting))
         for some in events:
             self._put(Stretch(None if now == EVER_BEFORE else now).of(some), past.newest)
 

@@ -41,7 +41,7 @@ from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
 
-class Rows(NamedTuple):
+class DriverEvents(NamedTuple):
     """The events of a batch on the driver."""
 
     sifted: Sifted
@@ -91,7 +91,7 @@ class Ingest:
 
     # One read
 
-    def _read(self, batch: Batch, aside: SetAside, plans: Sequence[tuple[SharingSet, Plan]]) -> Rows | None:
+    def _read(self, batch: Batch, aside: SetAside, plans: Sequence[tuple[SharingSet, Plan]]) -> DriverEvents | None:
         """All columns that are needed of the events themselves; None when none are."""
         state = self._state
         whole = [self._kept_input(), self._handed_input()]
@@ -106,7 +106,7 @@ class Ingest:
         inputs = together(needed)
         plain = together([part for part in whole if part is not None]).columns
         texts = [name for name, t in inputs.columns.items() if t.kind == "string" and name not in plain]
-        return Rows(sift(batch.read(inputs, texts), aside.bounds), inputs, with_partials)
+        return DriverEvents(sift(batch.read(inputs, texts), aside.bounds), inputs, with_partials)
 
     def _kept_input(self) -> Input | None:
         stream = self._state.stream
@@ -168,14 +168,14 @@ class Ingest:
     # Partials
 
     def _absorb(
-        self, plans: Sequence[tuple[SharingSet, Plan]], batch: Batch, aside: SetAside, rows: Rows | None
+        self, plans: Sequence[tuple[SharingSet, Plan]], batch: Batch, aside: SetAside, rows: DriverEvents | None
     ) -> Tally:
         if rows is None or not rows.with_partials:
             return self._partials.absorb(plans, batch, aside)
         collected = self._from_rows(Pass(tuple(plan for _, plan in plans)), batch, rows)
         return self._partials.take_all([own for own, _ in plans], [plan for _, plan in plans], collected)
 
-    def _from_rows(self, together: Pass, batch: Batch, rows: Rows) -> list[Collected]:
+    def _from_rows(self, together: Pass, batch: Batch, rows: DriverEvents) -> list[Collected]:
         """The partials of rows that are on the driver for others."""
         tables = self._state.lookups.at(together.groupings, batch.number)
         job = job_of(together, rows.inputs, tables, batch.number)

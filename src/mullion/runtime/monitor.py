@@ -41,7 +41,7 @@ SMOOTHED = 0.5
 """The part of the newest look in a rate."""
 
 
-class Waiting(NamedTuple):
+class SourceLag(NamedTuple):
     """What waits at a source, and how much of the same the last batches took: bytes of files, or offsets."""
 
     amount: float | None
@@ -178,7 +178,7 @@ class Monitor:
         self.rates.due = due
         return self.looked is None or ended - self.looked >= LOOK
 
-    def look(self, now: float, waiting: Waiting | None) -> None:
+    def look(self, now: float, waiting: SourceLag | None) -> None:
         """Take stock of the batches since the last look, with what waits at the source now."""
         assert self._since is not None
         rates, seconds, events = self.rates, max(self._seconds, 1e-9), self._events

@@ -1,9 +1,9 @@
 """Queries that stand on the order of events: their events come to the driver, few columns of them, and wait there until
 the watermark has passed them.
 
-    batch --the columns that these queries need--> Order --settled, in order--> one AxisSet for each axis --> answers
+    batch --the columns that these queries need--> ReorderBuffer --settled--> one AxisSet for each axis --> answers
 
-Order is one line: whatever puts events into it sees all of them. Only the columns that the queries need are read.
+The buffer is one line: whatever puts events into it sees all of them. Only the columns that the queries need are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mullion.slices.inputs import columns_of, input_for
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
-from mullion.slices.order import Order, times_of
+from mullion.slices.order import ReorderBuffer, times_of
 from mullion.slices.partitions import PartitionSet
 from mullion.slices.tally import Tally
 
@@ -47,7 +47,7 @@ class Ordered:
     def __init__(self, stream: Stream, share: Callable[[], int | None] = lambda: None) -> None:
         """`share`: the bytes that a summary without MEMORY may have."""
         self.stream, self._share = stream, share
-        self.order = Order()
+        self.order = ReorderBuffer()
         self.sets: dict[str, AxisSet] = {}
         self.synopses: dict[str, ColumnStructure] = {}
         self.input = Input({})
@@ -90,7 +90,7 @@ class Ordered:
             self.sets[name].set_queries(self.stream, own, options)
         self.input = input_for(self.stream, self.groupings, sorted(self._placing()))
         if not self:
-            self.order = Order()
+            self.order = ReorderBuffer()
 
     def holds(self, time: int) -> bool:
         """Whether `replace` may be called with events from a time on."""
@@ -110,7 +110,7 @@ class Ordered:
         waiting = self.order.waiting
         if waiting is not None and READ in waiting.column_names:
             events = read_before(events, times_of(events), waiting, times_of(waiting))
-        self.order = Order(None if waiting is None else Stretch(high=since).of(waiting))
+        self.order = ReorderBuffer(None if waiting is None else Stretch(high=since).of(waiting))
         self.order.add(events)
         self.complete_from = min(self.complete_from, since)
 
@@ -226,7 +226,7 @@ class Ordered:
             self.sets[name] = axis_set_for(axis)
             mine = [table for label, table in tables if label == f"{ENTRIES}{name}"]
             self.sets[name].restore(own, mine, last[f"{MARKS}{name}"])
-        self.order = Order(last.get(WAITING))
+        self.order = ReorderBuffer(last.get(WAITING))
         if state["sets"] or state["synopses"]:
             self.complete_from = state.get("complete_from", FOREVER)
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 U = TypeVar("U", bound=Hashable)
 
-Order = Callable[[Sequence[Any]], Iterable[Any]]
+ReadingOrder = Callable[[Sequence[Any]], Iterable[Any]]
 """In which order to read sub-windows that are given from the oldest to the youngest."""
 
 
@@ -49,7 +49,7 @@ class Reading(Generic[U]):
     (['b', 'c', 'd'], 0)
     """
 
-    order: Order = by_time_to_update
+    order: ReadingOrder = by_time_to_update
     restarts: bool = False
     window: tuple[U, ...] = ()
     restarted: int = 0

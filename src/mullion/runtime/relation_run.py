@@ -1,8 +1,8 @@
 """The relations over some streams at work: events in, answers out, exactly once.
 
-    stream a --intake--> Order --.                       .--> Result of query 1 --.
-                                  >--before now--> Network                         >--> sink, under mark i
-    stream b --intake--> Order --'                       '--> Result of query 2 --'     then one commit, i
+    stream a --intake--> ReorderBuffer --.                       .--> Result of query 1 --.
+                                          >--before now--> Network                         >--> sink, under mark i
+    stream b --intake--> ReorderBuffer --'                       '--> Result of query 2 --'     then one commit, i
 
 What is known of all streams reaches up to `now`, the least of their watermarks. A step takes every event before it, in
 the order of time, and answers what became due. Since nothing before a watermark is taken in later, `now` alone says
@@ -39,7 +39,7 @@ from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import RelationState
 from mullion.slices.kernels.events import TIME
 from mullion.slices.limits import PORTION
-from mullion.slices.order import Order, times_of
+from mullion.slices.order import ReorderBuffer, times_of
 from mullion.storage.event_log import EventLog, LoggedBatch
 from mullion.storage.fault_points import fault_point
 from mullion.storage.manifest import quoted
@@ -159,9 +159,9 @@ class RelationRun(RelationState):
         if since is None:
             return
         if seen is not None and seen.newest >= since:
-            rows = Order(incoming.read_again(self._past_rows(stream, seen, past, since)))
+            rows = ReorderBuffer(incoming.read_again(self._past_rows(stream, seen, past, since)))
             if before is not None and before.since is not None and self.now <= before.newest:
-                rows, read = Order(incoming.waiting_between(before.since, since)), rows.waiting
+                rows, read = ReorderBuffer(incoming.waiting_between(before.since, since)), rows.waiting
                 rows.add(read)
                 since = min(before.since, since)
             log.add(Mark(seen.batch), rows.waiting)

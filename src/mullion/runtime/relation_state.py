@@ -13,7 +13,7 @@ from mullion.operators.answering import Answering, TablesRead
 from mullion.operators.materialized import KeptResult
 from mullion.operators.observing import orders_at_work
 from mullion.options import DEFAULTS, Options
-from mullion.planner.join_order import Order
+from mullion.planner.join_order import JoinOrder
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import NO_TABLES, RunTables
@@ -111,7 +111,7 @@ class RelationState(RunState):
         return self.own.stats if self.shards is None else self.shards.stats.together(self.own.stats)
 
     @property
-    def computed_together(self) -> list[tuple[Sequence[str], Mapping[Node, Order]]]:
+    def computed_together(self) -> list[tuple[Sequence[str], Mapping[Node, JoinOrder]]]:
         """The relations of each network, and in which order its joins probe. Shards choose orders for themselves."""
         here = [(own, orders_at_work(self.own.networks[name])) for name, own in self.own.members.items() if own]
         split = () if self.shards is None else self.shards.computed_together

@@ -21,7 +21,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.executions import Decided, counted_apart, counted_together
 from mullion.runtime.pace import Pace
 from mullion.runtime.sharing_set import SharingSet
-from mullion.runtime.timetable import Scheduled, Stretch, Timetable
+from mullion.runtime.timetable import PassedUpdates, Scheduled, Timetable
 from mullion.slices.due import InstantRun
 
 SECOND = 1_000_000
@@ -103,7 +103,7 @@ class Scheduling:
         active = frozenset(name for name in present if name not in catching_up and self._is_active(name, since))
         tasks = [task for task in self._tasks(sets, active, since, oldest, schedule) if self._may_hold(task, newest)]
         timetable = Timetable(scheduler_of(schedule), tasks, self._debt)
-        stretch = Stretch(since, until)
+        stretch = PassedUpdates(since, until)
         load = timetable.load * (until - since)
         capacity = inf if watermark is None else self.pace.capacity((until - since) / SECOND, load)
         if timetable.is_ample(stretch, capacity):

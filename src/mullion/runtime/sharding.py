@@ -26,7 +26,7 @@ from mullion.runtime.sink import ShardWriter
 from mullion.slices.arrange import arrange
 from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.slices.tier import by_readers
@@ -147,8 +147,10 @@ class AnswerTask:
 
     def _answers(self, entries: list[PartialSubWindows], work: Work) -> Iterator[Answers]:
         for due, read in by_readers(entries, self.grouping, self.due):
-            counted = {other.name: Rows(read, other) for other, _ in self.counted}
-            yield from finalize(Rows(read, self.grouping), self.grouping, due, work, counted=counted, arranged=False)
+            counted = {other.name: SubWindowRows(read, other) for other, _ in self.counted}
+            yield from finalize(
+                SubWindowRows(read, self.grouping), self.grouping, due, work, counted=counted, arranged=False
+            )
 
 
 def gathered(results: Iterable[ShardAnswers | Path | None], work: Work, grouping: Grouping) -> list[Answers]:

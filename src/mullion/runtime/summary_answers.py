@@ -20,7 +20,7 @@ from mullion.binding.grouping import item_name
 from mullion.catalog.summaries import StreamSummary
 from mullion.errors import CheckError, NotSupported
 from mullion.expressions.vector import arrow_type
-from mullion.language.query import Aggregate, Column, Expr, Item, Named, Query, Window, walk
+from mullion.language.query import AggregateCall, Column, Expr, Item, Named, Query, Window, walk
 from mullion.language.render import duration_text
 from mullion.language.types import BIGINT, TIMESTAMP, Type
 from mullion.planner.sliced import SlicedAggregation
@@ -44,7 +44,7 @@ def counts_events(query: Query) -> bool:
 
 
 def _is_count(expr: Expr) -> bool:
-    return isinstance(expr, Aggregate) and expr.function == "count" and not expr.args and expr.where is None
+    return isinstance(expr, AggregateCall) and expr.function == "count" and not expr.args and expr.where is None
 
 
 class CountQuestion:

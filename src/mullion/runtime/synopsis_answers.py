@@ -23,7 +23,7 @@ from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import CheckError, NotSupported
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector, arrow_type
-from mullion.language.query import Aggregate, Call, Column, Expr, Item, Literal, Named, Query, Window
+from mullion.language.query import AggregateCall, Call, Column, Expr, Item, Literal, Named, Query, Window
 from mullion.language.types import BIGINT, DOUBLE, TIMESTAMP
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure
@@ -158,8 +158,8 @@ def _approximate_schema(items: tuple[Item, ...]) -> pa.Schema:
     fields = [(name, INSTANT) for name in WINDOW_COLUMNS]
     for item in items:
         expr = item.expr
-        name = expr.function if item.name is None and isinstance(expr, Aggregate) else item_name(item)
-        type_ = arrow_type(BIGINT if isinstance(expr, Aggregate) and expr.function == "count" else DOUBLE)
+        name = expr.function if item.name is None and isinstance(expr, AggregateCall) else item_name(item)
+        type_ = arrow_type(BIGINT if isinstance(expr, AggregateCall) and expr.function == "count" else DOUBLE)
         if any(f"{name}_low".lower() == other.lower() for other, _ in fields):
             raise CheckError(f"two columns of the answer are called '{name}_low'", item.place, hint="give one an AS")
         fields += [(f"{name}_low", type_), (f"{name}_high", type_)]
@@ -183,7 +183,7 @@ class _Approximately:
     def of(self, expr: Expr) -> Interval:
         """Bounds of an item, which is made of aggregates and numbers."""
         match expr:
-            case Aggregate():
+            case AggregateCall():
                 return self._of_aggregate(expr)
             case Literal(value=value) if value is not None and not isinstance(value, (str, bytes, bool)):
                 return intervals.of_number(value)
@@ -194,7 +194,7 @@ class _Approximately:
         hint = f"a timegram answers {', '.join(BOUNDED)} of a column, and +, -, * and / of these and of numbers"
         raise NotSupported("this item of SELECT APPROX", expr.place or self.query.place, hint=hint)
 
-    def _of_aggregate(self, call: Aggregate) -> Interval:
+    def _of_aggregate(self, call: AggregateCall) -> Interval:
         if call.function not in BOUNDED or call.distinct or call.where:
             hint = f"a timegram answers {', '.join(BOUNDED)} of a column, without DISTINCT and FILTER"
             raise NotSupported("this item of SELECT APPROX", call.place or self.query.place, hint=hint)
@@ -203,7 +203,7 @@ class _Approximately:
         self.used[timegram.definition.name] = None
         return timegram.bounds(call.function, window.rows, waiting)
 
-    def _timegram_for(self, call: Aggregate) -> tuple[ColumnSynopsis, WaitingValues, LastRows]:
+    def _timegram_for(self, call: AggregateCall) -> tuple[ColumnSynopsis, WaitingValues, LastRows]:
         stream, place = self.stream, call.place or self.query.place
         argument = call.args[0] if call.args else None
         column = stream.spelling.get(argument.name.lower()) if isinstance(argument, Column) else None

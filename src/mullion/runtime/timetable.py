@@ -17,7 +17,7 @@ from math import inf, isinf
 from typing import NamedTuple
 
 from mullion.planner.schedules.groups import GroupKey
-from mullion.planner.schedules.schedulers import Scheduler, Waiting
+from mullion.planner.schedules.schedulers import DueTask, Scheduler
 from mullion.planner.schedules.tasks import Task, joint_cost
 
 
@@ -53,7 +53,7 @@ class Execution(NamedTuple):
     tasks: tuple[int, ...]
 
 
-class Stretch(NamedTuple):
+class PassedUpdates(NamedTuple):
     """Updates that have come: those after `since`, up to `until`. Without any, what was left over may run."""
 
     since: int
@@ -83,17 +83,17 @@ class Timetable:
         own = [self.tasks[i] for i in together]
         return joint_cost([scheduled.task for scheduled in own]) * own[0].weight
 
-    def is_ample(self, stretch: Stretch, capacity: float) -> bool:
+    def is_ample(self, stretch: PassedUpdates, capacity: float) -> bool:
         """Whether all that may be due at an update can be done before the next one, so that everybody is in time."""
         if isinf(capacity):
             return True
         most = sum((own.task.access + own.task.finish) * own.weight for own in self.tasks)
         return self.debt == 0.0 and most * max(1, self._updates(stretch)) <= capacity
 
-    def _updates(self, stretch: Stretch) -> int:
+    def _updates(self, stretch: PassedUpdates) -> int:
         return stretch.until // self._step - stretch.since // self._step
 
-    def on_time(self, stretch: Stretch) -> list[tuple[int, int]]:
+    def on_time(self, stretch: PassedUpdates) -> list[tuple[int, int]]:
         """Without a limit to capacity: for each task its first execution in the stretch, and how many follow at its
         period. Deadlines move past them."""
         self.debt = 0.0
@@ -107,12 +107,12 @@ class Timetable:
                 own.deadline = first + count * own.period
         return runs
 
-    def _first(self, own: Scheduled, stretch: Stretch) -> int:
+    def _first(self, own: Scheduled, stretch: PassedUpdates) -> int:
         """The first of its updates in the stretch; the last before it when there is none."""
         return min(own.latest(stretch.since) + own.step, own.latest(stretch.until))
 
     def within(
-        self, stretch: Stretch, capacity: float, cost: Callable[[Sequence[int]], float] | None = None
+        self, stretch: PassedUpdates, capacity: float, cost: Callable[[Sequence[int]], float] | None = None
     ) -> list[Execution]:
         """The executions of a stretch that has this capacity, spread evenly over its updates. What is due and not done
         at its end is left for the next one; at least one execution is always done, so that none waits for ever."""
@@ -135,7 +135,7 @@ class Timetable:
                 continue
             if spent >= capacity and executions:
                 break
-            waiting = [Waiting(self.tasks[i].group, self.tasks[i].left(now)) for i in due]
+            waiting = [DueTask(self.tasks[i].group, self.tasks[i].left(now)) for i in due]
             together = [due[i] for i in self.scheduler.together(waiting)]
             instant = self.tasks[together[0]].latest(now)
             executions.append(Execution(instant, tuple(together)))

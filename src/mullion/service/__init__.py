@@ -1,1 +1,1 @@
-"""What an engine is made of, below its public face: places, answers, tables, statements, plans to explain."""
+"""What an engine is made of, below its public face: directories, answers, tables, statements, plans to explain."""

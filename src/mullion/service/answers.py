@@ -17,7 +17,7 @@ from mullion.options import Options
 from mullion.planner.answer_schema import answer_schema
 from mullion.plural import plural
 from mullion.runtime.relation_state import run_name
-from mullion.service.places import Places
+from mullion.service.directories import Directories
 from mullion.sinks.callback import CallbackSink, OnAnswer
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
@@ -34,10 +34,10 @@ log = logging.getLogger("mullion")
 class AnswerStore:
     """Answers are files where the user names a directory, and in memory otherwise. Callbacks get them besides."""
 
-    def __init__(self, catalog: Catalog, places: Places, options: Options) -> None:
-        self._catalog, self._places, self._options = catalog, places, options
+    def __init__(self, catalog: Catalog, directories: Directories, options: Options) -> None:
+        self._catalog, self._directories, self._options = catalog, directories, options
         self._memory = MemorySink(options.keep_answers)
-        out = places.out
+        out = directories.out
         self._files = None if out is None else ParquetSink(out.absolute(), compacting=options.compact)
         self.callbacks = CallbackSink()
         self.sink = SeveralSinks([self._files or self._memory])
@@ -49,7 +49,7 @@ class AnswerStore:
     def claim(self) -> None:
         """Make the directory of answers that of this run."""
         if self._files is not None:
-            self._files.claim(self._places.owner, overwrite=self._options.overwrite)
+            self._files.claim(self._directories.owner, overwrite=self._options.overwrite)
 
     def note_missing(self, answered: dict[str, int], committed: Mark | None) -> None:
         """Warn once of answers that were written and are not there any more: they may have been taken away or lost."""
@@ -58,7 +58,9 @@ class AnswerStore:
         known = {name: rows for name, rows in answered.items() if self._catalog.has_query(name)}
         for name, rows in self._files.missing(known, committed).items():
             what = plural(rows, "row")
-            log.warning("%s that query %s had answered before are not in %s any more", what, name, self._places.out)
+            log.warning(
+                "%s that query %s had answered before are not in %s any more", what, name, self._directories.out
+            )
             self.missing[name] = rows
             answered[name] -= rows
 

@@ -25,8 +25,8 @@ from mullion.errors import MullionError
 from mullion.language.limits import LAST_TIME
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.batches import Batches
+from mullion.service.directories import Directories
 from mullion.service.ended_keys import ended_key
-from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.spark.feed import Feed
 from mullion.storage.requests import Requests, ended_keys_requested
@@ -61,11 +61,11 @@ class Heartbeats:
         self,
         runs: Runs,
         batches: Batches,
-        places: Places,
+        directories: Directories,
         feeds: Mapping[str, Feed],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runs, self._batches, self._places, self._feeds = runs, batches, places, feeds
+        self._runs, self._batches, self._directories, self._feeds = runs, batches, directories, feeds
         self.clock = clock
         self._heard: dict[str, LastHeard] = {}
         self._over = threading.Event()
@@ -106,7 +106,7 @@ class Heartbeats:
 
     def take_requests(self, name: str) -> None:
         """Do what was requested of a stream in the checkpoint. To be called between two batches."""
-        directory, run = self._places.directory(name), self._runs.of(name)
+        directory, run = self._directories.directory(name), self._runs.of(name)
         if directory is None or run.closed:
             return
         for path, key in ended_keys_requested(directory):
@@ -126,7 +126,7 @@ class Heartbeats:
     def start(self) -> None:
         """Look from time to time, in the background, at streams that are followed."""
         live = [feed for feed in self._feeds.values() if feed.follow]
-        if not live or (self._places.checkpoint is None and all(feed.stream.idle is None for feed in live)):
+        if not live or (self._directories.checkpoint is None and all(feed.stream.idle is None for feed in live)):
             return
         every = min((_pace(feed) / 2 for feed in live if feed.stream.idle is not None), default=LOOKS_EVERY)
         self._over.clear()

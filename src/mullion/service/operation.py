@@ -22,9 +22,9 @@ from mullion.runtime.run_state import RunState
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.answers import AnswerStore
 from mullion.service.batches import Batches
+from mullion.service.directories import Directories
 from mullion.service.entering import Entering
 from mullion.service.heartbeats import Heartbeats
-from mullion.service.places import Places
 from mullion.service.runs import Runs
 from mullion.service.ways import sliced_over
 from mullion.spark.backend import SparkBackend
@@ -46,17 +46,17 @@ class Operation:
         self,
         catalog: Catalog,
         lock: threading.RLock,
-        places: Places,
+        directories: Directories,
         answers: AnswerStore,
         runs: Runs,
         entering: Entering,
         batches: Batches,
         backend: SparkBackend,
     ) -> None:
-        self._catalog, self._lock, self._places, self._answers = catalog, lock, places, answers
+        self._catalog, self._lock, self._directories, self._answers = catalog, lock, directories, answers
         self._runs, self._entering, self._batches, self._backend = runs, entering, batches, backend
         self._feeds: dict[str, Feed] = {}
-        self.heartbeats = Heartbeats(runs, batches, places, self._feeds)
+        self.heartbeats = Heartbeats(runs, batches, directories, self._feeds)
         self.stopping = threading.Event()
         self.at_start = AtStart()
         self._left_alone = LeftAlone()
@@ -82,7 +82,7 @@ class Operation:
             self._runs.hand_over(run)
         self._left_alone.begin()
         for run in runs:
-            self._start_feed(run, reading, close=close or self._places.checkpoint is None, every=pause)
+            self._start_feed(run, reading, close=close or self._directories.checkpoint is None, every=pause)
         self.heartbeats.start()
 
     def _asked_streams(self) -> list[Stream]:
@@ -96,13 +96,13 @@ class Operation:
 
     def _take_up(self) -> None:
         """Take the locks, and go on from the checkpoint; queries that are new to it enter now."""
-        self._places.take_locks()
-        manifest = self._places.manifest()
+        self._directories.take_locks()
+        manifest = self._directories.manifest()
         self._answers.claim()
         with self._lock:
-            if manifest is not None and self._places.checkpoint is not None:
-                manifest.write(self._places.checkpoint)
-                self._entering.take_up(self._places.checkpoint)
+            if manifest is not None and self._directories.checkpoint is not None:
+                manifest.write(self._directories.checkpoint)
+                self._entering.take_up(self._directories.checkpoint)
             self._entering.relations.enter()
             for run in self._runs.streams.values():
                 self._runs.relations.check_standings(run.relations_stood)
@@ -113,7 +113,7 @@ class Operation:
         """Say whether a stream is read to an end, and refuse to follow one that has ended."""
         run.bounded = run.static or not (follow or is_endless(run.stream))
         if run.closed and not run.bounded:
-            raise following_after_the_end(run.stream.name, has_checkpoint=self._places.checkpoint is not None)
+            raise following_after_the_end(run.stream.name, has_checkpoint=self._directories.checkpoint is not None)
 
     def _resume(self, run: RunState, texts: Mapping[str, str]) -> None:
         """Let the answers of a run's queries go on after its last commit."""
@@ -124,13 +124,13 @@ class Operation:
     def _start_feed(self, run: StreamRun, reading: Callable[[], None], *, close: bool, every: int) -> None:
         """Begin to read a stream."""
         name = run.stream.name
-        notes = self._places.notes_of_spark(name)
+        notes = self._directories.notes_of_spark(name)
         finish = partial(self._finish, name, close=close or run.static)
         run.scheduling.pace.tell(every=every / 1e6, bounded=run.bounded)
         feed = self._backend.feed(run, notes, partial(self._batches.process, name), finish, every)
         self._feeds[name] = feed
         reading()
-        if self._places.checkpoint is not None:
+        if self._directories.checkpoint is not None:
             run.go_on_from(SparkCheckpoint(notes))
         feed.start()
 

@@ -15,7 +15,7 @@ from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.run_state import RunState
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
-from mullion.service.places import Places
+from mullion.service.directories import Directories
 from mullion.service.tables import Tables
 from mullion.spark.backend import SparkBackend
 from mullion.storage.journal import Journal
@@ -25,14 +25,14 @@ class Runs:
     def __init__(
         self,
         catalog: Catalog,
-        places: Places,
+        directories: Directories,
         options: Options,
         sink: Sink,
         tables: Tables,
         backend: SparkBackend,
         clock: Callable[[], float],
     ) -> None:
-        self._catalog, self._places, self._options, self._sink = catalog, places, options, sink
+        self._catalog, self._directories, self._options, self._sink = catalog, directories, options, sink
         self._tables, self._backend, self._clock = tables, backend, clock
         self.streams: dict[str, StreamRun] = {}
         self.published = Published()
@@ -41,7 +41,7 @@ class Runs:
         self.relations = RelationRuns(
             sink,
             options,
-            checkpoint=None if places.checkpoint is None else places.checkpoint.absolute(),
+            checkpoint=None if directories.checkpoint is None else directories.checkpoint.absolute(),
             tables=tables.of_run,
             sharding=sharding,
             published=self.published,
@@ -50,12 +50,12 @@ class Runs:
     def of(self, name: str) -> StreamRun:
         """The run of a stream, which goes on from the last commit."""
         if name not in self.streams:
-            directory = self._places.directory(name)
+            directory = self._directories.directory(name)
             run = self.streams[name] = StreamRun(
                 self._catalog.streams[name],
                 self._sink,
                 self._options,
-                self._backend.source_of(self._catalog.streams[name], self._places.notes_of_spark(name)),
+                self._backend.source_of(self._catalog.streams[name], self._directories.notes_of_spark(name)),
                 journal=None if directory is None else Journal(directory),
                 static=self._backend.is_static(name),
                 tables=self._tables.of_run(name),
@@ -105,7 +105,7 @@ class Runs:
         """Refuse a query over a stream that has ended."""
         for name in streams:
             if name in self.streams and self.streams[name].closed:
-                raise query_after_the_end(query, name, has_checkpoint=self._places.checkpoint is not None)
+                raise query_after_the_end(query, name, has_checkpoint=self._directories.checkpoint is not None)
 
     @property
     def all(self) -> list[RunState]:

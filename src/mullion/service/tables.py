@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mullion.algebra.streams import Table
 from mullion.catalog.catalog import Catalog
 from mullion.runtime.lookup_tables import RunTables
-from mullion.service.places import Places
+from mullion.service.directories import Directories
 from mullion.spark.session import adopt
 from mullion.spark.tables import TableStore, static_frame
 from mullion.spark.types import columns_from_spark
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 class Tables:
-    def __init__(self, catalog: Catalog, places: Places, session: Callable[[], SparkSession], *, strict: bool) -> None:
-        self._catalog, self._places, self._session, self._strict = catalog, places, session, strict
+    def __init__(
+        self, catalog: Catalog, directories: Directories, session: Callable[[], SparkSession], *, strict: bool
+    ) -> None:
+        self._catalog, self._directories, self._session, self._strict = catalog, directories, session, strict
         self._frames: dict[str, DataFrame] = {}
         self._stores: dict[str, TableStore] = {}
 
@@ -43,7 +45,7 @@ class Tables:
     def store_of(self, reader: str) -> TableStore:
         """The rows of tables as the batches of a stream, or the steps of relations, see them."""
         if reader not in self._stores:
-            directory = self._places.directory(reader)
+            directory = self._directories.directory(reader)
             files = None if directory is None else CommittedFiles(directory)
             self._stores[reader] = TableStore(self._session, {}, files, strict=self._strict)
         store = self._stores[reader]

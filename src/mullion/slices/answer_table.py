@@ -25,7 +25,7 @@ from mullion.planner.sliced import AnswerTemplate
 from mullion.questions_first import give_way
 from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
 from mullion.slices.due import NOT_KNOWN
-from mullion.slices.pairs import Pairs
+from mullion.slices.pairs import WindowPairs
 
 FEW_PAIRS = 4
 """With so many pairs of a window its bounds are codes."""
@@ -46,7 +46,7 @@ class Windows(NamedTuple):
 class WindowGroups(Protocol):
     """Pairs of a window and a group that has something in it, by window; or windows, where nothing is grouped by."""
 
-    pairs: Pairs
+    pairs: WindowPairs
 
     def keep(self, index: Index) -> None:
         """Go on with these pairs, in this order."""

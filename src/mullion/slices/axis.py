@@ -1,7 +1,7 @@
 """Queries whose windows do not lie over the event time: over numbers of events, or over another column.
 
-They take events in their order (`order.Order`), give each its place on the axis, and are sliced, shared and answered as
-windows over time are: `[ROWS n SLIDE m]` is the window W[n, m] over the numbers 0, 1, 2, .. of events.
+They take events in their order (`order.ReorderBuffer`), give each its place on the axis, and are sliced, shared and
+answered as windows over time are: `[ROWS n SLIDE m]` is the window W[n, m] over the numbers 0, 1, 2, .. of events.
 
     times     09:00:01  09:00:01  09:00:04  09:00:05  09:00:09
     numbers       0         1         2         3         4          [ROWS 4 SLIDE 2]

@@ -24,15 +24,15 @@ from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
 from mullion.planner.plan import EVENTS, Grouping, StateColumn, states_of
 from mullion.slices.arrange import ranked
-from mullion.slices.pairs import Pairs
-from mullion.slices.rows import Rows
+from mullion.slices.pairs import WindowPairs
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import by_line
 
 
 class FoundPairs(Protocol):
     """Pairs of a window and a group, and their states as numbers that can still be combined."""
 
-    pairs: Pairs
+    pairs: WindowPairs
 
     def groups(self) -> Index:
         """The group of each pair, as the rows number them."""
@@ -66,7 +66,7 @@ class CombinedGroups:
     """So many covered windows: an `answer_table.WindowGroups`. To be asked as long as what was found may be."""
 
     def __init__(
-        self, rows: Rows, grouping: Grouping, found: FoundPairs, windows: int, added: Links, taken: Links
+        self, rows: SubWindowRows, grouping: Grouping, found: FoundPairs, windows: int, added: Links, taken: Links
     ) -> None:
         self._rows, self._grouping, self._found = rows, grouping, found
         self._size = max(1, rows.groups[1])
@@ -79,7 +79,7 @@ class CombinedGroups:
             self._kept = np.flatnonzero(self._numbers(EVENTS)[0])
             names = names[self._kept]
         which, self._group = np.divmod(names, self._size)
-        self.pairs = Pairs(np.bincount(which, minlength=windows))
+        self.pairs = WindowPairs(np.bincount(which, minlength=windows))
 
     def _gathered(self, links: Links, windows: int) -> _Gathered:
         pairs = self._found.pairs

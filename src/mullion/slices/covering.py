@@ -19,7 +19,7 @@ from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import is_ordered
 from mullion.slices.combined_groups import Links
 from mullion.slices.due import Due
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 
 COMBINED = 2.5
 """What a pair of a window and a group costs that is part of another, against a row of a slot that is brought in."""
@@ -41,7 +41,7 @@ class CoveredQuery(NamedTuple):
 class CoveredWindows:
     """The due windows that are combined, and what of; without rows, none."""
 
-    def __init__(self, grouping: Grouping, due: Due, rows: Rows | None) -> None:
+    def __init__(self, grouping: Grouping, due: Due, rows: SubWindowRows | None) -> None:
         self._grouping = grouping
         self.queries = {} if rows is None else covered_queries(rows, grouping, due)
         self.due = due.of(list(self.queries))
@@ -97,7 +97,7 @@ def _links(found: Sequence[tuple[Index, Index]]) -> Links:
     return Links(part, whole)
 
 
-def covered_queries(rows: Rows, grouping: Grouping, due: Due) -> dict[int, CoveredQuery]:
+def covered_queries(rows: SubWindowRows, grouping: Grouping, due: Due) -> dict[int, CoveredQuery]:
     """The queries whose due windows are had sooner from those of others."""
     if due.opens is not None or due.closes is not None or not grouping.keys:
         return {}
@@ -114,7 +114,9 @@ def _kind(template: AnswerTemplate) -> Combining | None:
 class _Search:
     """Looks for queries that others cover. `covers` are those of each template."""
 
-    def __init__(self, rows: Rows, grouping: Grouping, due: Due, covers: Sequence[Mapping[int, Cover]]) -> None:
+    def __init__(
+        self, rows: SubWindowRows, grouping: Grouping, due: Due, covers: Sequence[Mapping[int, Cover]]
+    ) -> None:
         self._rows, self._names, self._due, self._covers = rows, grouping.slot_names, due, covers
         queries, first, counts = np.unique(due.query, return_index=True, return_counts=True)
         bounds = zip(queries.tolist(), first.tolist(), (first + counts).tolist(), strict=True)

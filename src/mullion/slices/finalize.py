@@ -35,7 +35,7 @@ from mullion.slices.combined_groups import CombinedGroups, FoundPairs, Links
 from mullion.slices.covering import CoveredWindows
 from mullion.slices.due import Due
 from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_windows
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups
 
@@ -48,7 +48,7 @@ MOST_SWEPT = 300_000
 MOST_MEMBERS = 4_000_000
 """Pairs of a row and a slot that are looked at in one call."""
 
-NOTHING: Mapping[str, Rows] = {}
+NOTHING: Mapping[str, SubWindowRows] = {}
 
 
 @dataclass
@@ -95,12 +95,12 @@ class Answers:
 
 
 def finalize(
-    rows: Rows,
+    rows: SubWindowRows,
     grouping: Grouping,
     due: Due,
     work: Work,
     *,
-    counted: Mapping[str, Rows] = NOTHING,
+    counted: Mapping[str, SubWindowRows] = NOTHING,
     arranged: bool = True,
     with_covers: bool = True,
 ) -> Iterator[Answers]:
@@ -136,7 +136,12 @@ class _RowsOfSlots:
     """The rows of some slots, in the order in which windows are asked of them. `span`: all windows lie in it."""
 
     def __init__(
-        self, rows: Rows, grouping: Grouping, slots: Index, counted: Mapping[str, Rows], span: tuple[int, int]
+        self,
+        rows: SubWindowRows,
+        grouping: Grouping,
+        slots: Index,
+        counted: Mapping[str, SubWindowRows],
+        span: tuple[int, int],
     ) -> None:
         self.grouping = grouping
         self.rows, self._slots, self._counted, self._span = rows, slots, counted, span
@@ -291,7 +296,7 @@ def _is_allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) ->
     return ~np.isin(due.query[windows], stopped)
 
 
-def _slots_in_turns(slots: Index, rows: Rows, grouping: Grouping) -> Iterator[Index]:
+def _slots_in_turns(slots: Index, rows: SubWindowRows, grouping: Grouping) -> Iterator[Index]:
     """The slots in parts whose rows are not too many. A fragment may belong to many slots, a dense row has one."""
     if len(slots) == 1:
         yield slots

@@ -36,7 +36,7 @@ from mullion.slices.one_window import OneWindow
 from mullion.slices.order import times_of, values_on
 from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows, as_one
 
 
@@ -267,7 +267,7 @@ def _finalized(
     end: int,
     shown: ShownBounds,
 ) -> pa.Table:
-    schema, rows = query.template.schema, Rows(entries, grouping)
+    schema, rows = query.template.schema, SubWindowRows(entries, grouping)
     if not counting:
         found = OneWindow(rows, grouping, start, end)
         if not len(found.pairs):
@@ -278,7 +278,7 @@ def _finalized(
         return _in_schema(table.answers(), schema)
     zero = np.zeros(1, np.int64)
     due = Due(np.zeros(1, np.intp), zero + start, zero + end, zero + shown.opens, zero + shown.closes)
-    counted = {g.name: Rows(entries, g) for g in counting}
+    counted = {g.name: SubWindowRows(entries, g) for g in counting}
     tables = [_in_schema(own.table, schema) for own in finalize(rows, grouping, due, Work(), counted=counted)]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 

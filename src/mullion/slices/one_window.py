@@ -17,8 +17,8 @@ from mullion.expressions.vector import Vector
 from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
-from mullion.slices.pairs import Pairs
-from mullion.slices.rows import Rows
+from mullion.slices.pairs import WindowPairs
+from mullion.slices.rows import SubWindowRows
 
 
 class OneWindow:
@@ -29,7 +29,7 @@ class OneWindow:
     Time: O(n log n) for n rows, O(n) where they are grouped by nothing.
     """
 
-    def __init__(self, rows: Rows, grouping: Grouping, start: int, end: int) -> None:
+    def __init__(self, rows: SubWindowRows, grouping: Grouping, start: int, end: int) -> None:
         self._rows, self._grouping = rows, grouping
         chosen, _ = rows.members({grouping.slot_names[grouping.slot_of[0]]: 0})
         slices = rows.slices[chosen]
@@ -39,7 +39,7 @@ class OneWindow:
         if grouping.keys:
             order, self._starts = runs(rows.groups[0][self._chosen])
             self._chosen = self._chosen[order]
-        self.pairs = Pairs(np.array([len(self._starts)]))
+        self.pairs = WindowPairs(np.array([len(self._starts)]))
         self._kept: Index | None = None
         self._states: dict[StateColumn, tuple[Vector, ...]] = {}
 

@@ -30,12 +30,12 @@ def values_on(column: str, stream: Stream, events: pa.Table) -> tuple[Times, npt
     return np.where(inside, values, 0) * unit, inside, int((vector.valid & ~inside).sum())
 
 
-class Order:
+class ReorderBuffer:
     """Events go in as they arrive and come out in their order, once.
 
     Time: O(n) for events that come in order, O(n log n) otherwise. Space: the events that wait.
 
-    >>> order = Order()
+    >>> order = ReorderBuffer()
     >>> order.add(pa.table({"#t": [5, 3, 9]}))
     >>> order.settle(9)["#t"].to_pylist()
     [3, 5]

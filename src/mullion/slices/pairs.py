@@ -13,10 +13,10 @@ from mullion.lazy import cached_property
 A = TypeVar("A", bound=Array)
 
 
-class Pairs:
+class WindowPairs:
     """So many pairs of each window. Until some of them leave, a column is made by repeating, not by looking up.
 
-    >>> pairs, ends = Pairs(np.array([2, 0, 1])), np.array([10, 20, 30])
+    >>> pairs, ends = WindowPairs(np.array([2, 0, 1])), np.array([10, 20, 30])
     >>> pairs.spread(ends).tolist(), pairs.kept(np.array([0, 2])).spread(ends).tolist()
     ([10, 10, 30], [10, 30])
     """
@@ -25,9 +25,9 @@ class Pairs:
         self._counts, self._kept = counts, which
 
     @staticmethod
-    def of(counts: Index, which: npt.NDArray[np.integer[Any]]) -> Pairs:
+    def of(counts: Index, which: npt.NDArray[np.integer[Any]]) -> WindowPairs:
         """The same where the window of each pair is known."""
-        pairs = Pairs(counts)
+        pairs = WindowPairs(counts)
         pairs.__dict__["which"] = which
         return pairs
 
@@ -51,6 +51,6 @@ class Pairs:
             return np.concatenate([np.zeros(1, np.intp), np.cumsum(self._counts)])[windows]
         return np.searchsorted(self._kept, windows)
 
-    def kept(self, index: Index) -> Pairs:
+    def kept(self, index: Index) -> WindowPairs:
         """Only these pairs, in this order; they still stand by window."""
-        return Pairs(self._counts, self.which[index])
+        return WindowPairs(self._counts, self.which[index])

@@ -31,7 +31,7 @@ from mullion.slices.instants import slides_after
 from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import times_of
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 
@@ -169,8 +169,8 @@ class PartitionSet(AxisSet):
         if not len(due):
             return
         entries = [_gathered(entry, in_windows) for entry in self.tier.entries]
-        counted = {other.name: Rows(entries, other) for other in self.plan.counting(grouping)}
-        yield from finalize(Rows(entries, grouping), grouping, due, work, counted=counted)
+        counted = {other.name: SubWindowRows(entries, other) for other in self.plan.counting(grouping)}
+        yield from finalize(SubWindowRows(entries, grouping), grouping, due, work, counted=counted)
 
     def forget(self, settled: int) -> None:
         """Keep the last events of each partition."""

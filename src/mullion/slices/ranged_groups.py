@@ -14,7 +14,7 @@ from mullion.lazy import cached_property
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import ranked
 from mullion.slices.kernels.ranges import Segments
-from mullion.slices.pairs import Pairs
+from mullion.slices.pairs import WindowPairs
 from mullion.slices.sequence import RowSequence
 from mullion.slices.value_counts import CountedRanges
 
@@ -28,7 +28,7 @@ class RangedGroups:
         grouping: Grouping,
         start: Times,
         end: Times,
-        pairs: Pairs,
+        pairs: WindowPairs,
         line: Index,
         low: Index,
         high: Index,
@@ -98,11 +98,11 @@ class UngroupedWindows(RangedGroups):
 
 def ranged_groups(sequence: RowSequence, grouping: Grouping, asked: Segments, count: Index) -> RangedGroups:
     ranges = sequence.find_pairs(asked, count)
-    return RangedGroups(sequence, grouping, asked.start, asked.end, Pairs(count), *ranges)
+    return RangedGroups(sequence, grouping, asked.start, asked.end, WindowPairs(count), *ranges)
 
 
 def ungrouped_windows(
     sequence: RowSequence, grouping: Grouping, start: Times, end: Times, slot: Index
 ) -> UngroupedWindows:
     low, high = sequence.ranges(start, end, slot)
-    return UngroupedWindows(sequence, grouping, start, end, Pairs(np.ones(len(start), np.intp)), slot, low, high)
+    return UngroupedWindows(sequence, grouping, start, end, WindowPairs(np.ones(len(start), np.intp)), slot, low, high)

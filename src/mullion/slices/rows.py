@@ -27,7 +27,7 @@ MOST_OF = 0.75
 """The share of the rows from which on all of them are taken."""
 
 
-class Rows:
+class SubWindowRows:
     """All sub-windows of one grouping that windows may still need, as one sequence."""
 
     def __init__(self, entries: Sequence[PartialSubWindows], grouping: Grouping) -> None:
@@ -90,7 +90,7 @@ class Rows:
             return np.arange(size)
         return rank_of_keys([self.values_of_key(i, self.firsts) for i in range(self.group_keys)], size)
 
-    def align(self, others: Sequence[Rows]) -> None:
+    def align(self, others: Sequence[SubWindowRows]) -> None:
         """Number the groups of all these rows alike."""
         every = (self, *others)
         bounds = np.cumsum([len(rows) for rows in every])

@@ -27,7 +27,7 @@ from mullion.slices.folded import Folded
 from mullion.slices.interval import Interval
 from mullion.slices.kernels import ranges
 from mullion.slices.kernels.ranges import Lines, Segments
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.running import Running
 from mullion.slices.value_counts import CountedRanges, ValueCounts
 
@@ -49,7 +49,7 @@ NOT_FINISHED: tuple[None, tuple[Vector, ...]] = None, ()
 class RowSequence:
     """The rows of some slots in the order (slot, group, slice): any window of any slot and group is one range."""
 
-    rows: Rows
+    rows: SubWindowRows
     chosen: Index
     lines: Lines
     groups: int
@@ -173,7 +173,7 @@ def first_of_segments(slot: Index, start: Times, end: Times) -> Index:
     return np.append(np.flatnonzero(new), len(slot))
 
 
-def counted_with(state: StateColumn, rows: Rows, known: dict[StateColumn, StateColumn]) -> StateColumn:
+def counted_with(state: StateColumn, rows: SubWindowRows, known: dict[StateColumn, StateColumn]) -> StateColumn:
     """The count of all events in place of the count of a column that has no NULL; `known` remembers it."""
     if not isinstance(state.partial, Count) or state == EVENTS:
         return state
@@ -185,7 +185,7 @@ def counted_with(state: StateColumn, rows: Rows, known: dict[StateColumn, StateC
 class CountedRows:
     """The value counts of some slots: one sequence that all holistic aggregates over the values are answered from."""
 
-    def __init__(self, rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> None:
+    def __init__(self, rows: SubWindowRows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> None:
         columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
         present = present if wanted is None else present & wanted
@@ -207,7 +207,7 @@ class CountedRows:
         return self._counts.operations
 
 
-def sequence_of(rows: Rows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> RowSequence:
+def sequence_of(rows: SubWindowRows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> RowSequence:
     names = grouping.slot_names
     chosen, slot = rows.members({names[i]: int(i) for i in slots})
     if wanted is not None and not wanted.all():

@@ -18,7 +18,7 @@ from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.slices.arrange import rank_of_keys, ranked
 from mullion.slices.group_states import GroupStates
 from mullion.slices.numbered_values import finish_numbered
-from mullion.slices.pairs import Pairs
+from mullion.slices.pairs import WindowPairs
 from mullion.slices.sorted_counts import SortedCounts
 
 
@@ -27,7 +27,7 @@ class SlidGroups:
 
     def __init__(self, grouping: Grouping, groups: Sequence[GroupStates]) -> None:
         self._grouping, self._groups = grouping, groups
-        self.pairs = Pairs(np.array([len(own.at) for own in groups], np.intp))
+        self.pairs = WindowPairs(np.array([len(own.at) for own in groups], np.intp))
         self._kept: Index | None = None
         """The pairs that are left; None for all."""
 

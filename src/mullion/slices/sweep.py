@@ -29,8 +29,8 @@ from mullion.slices.interval import OPERATIONS
 from mullion.slices.kernels import ranges, sweeps
 from mullion.slices.kernels.row_loops import gather
 from mullion.slices.kernels.sweeps import AskedLines, Course, Held, LineSums, Stacks, Swept
-from mullion.slices.pairs import Pairs
-from mullion.slices.rows import Rows
+from mullion.slices.pairs import WindowPairs
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import SPARSE, CountedRows, counted_with, first_of_segments
 from mullion.slices.value_counts import CountedRanges
 
@@ -44,7 +44,7 @@ class SweptRows(NamedTuple):
     """The number of the sub-windows that have them; None: they are numbered among all rows."""
     rows: slice | Index
 
-    def within(self, rows: Rows) -> slice | Index:
+    def within(self, rows: SubWindowRows) -> slice | Index:
         """The same among all rows."""
         if self.entry is None or not isinstance(self.rows, slice):
             return self.rows
@@ -61,7 +61,7 @@ class Sweep:
     numbers for each line, and the answers.
     """
 
-    rows: Rows
+    rows: SubWindowRows
     slots: Index
     """Those that are swept, ascending. Below, they go by their place here."""
     pieces: list[SweptRows]
@@ -84,7 +84,7 @@ class Sweep:
     operations: int = 0
 
     @staticmethod
-    def of(rows: Rows, grouping: Grouping, slots: Index) -> Sweep:
+    def of(rows: SubWindowRows, grouping: Grouping, slots: Index) -> Sweep:
         is_by_key = not all(template.is_plain for template in grouping.templates[1])
         groups = max(1, rows.groups[1])
         pieces, times, bounds = _placed(rows, grouping, slots)
@@ -159,7 +159,7 @@ class Sweep:
         return [key.take(group) for key in keys]
 
 
-def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[SweptRows], Times, Index]:
+def _placed(rows: SubWindowRows, grouping: Grouping, slots: Index) -> tuple[list[SweptRows], Times, Index]:
     """The rows of the slots by slot and slice, their slices, and where each slot begins."""
     names, last = grouping.slot_names, len(slots) - 1
     wanted = {names[i]: place for place, i in enumerate(slots)}
@@ -183,7 +183,7 @@ def _placed(rows: Rows, grouping: Grouping, slots: Index) -> tuple[list[SweptRow
     return pieces, times, bounds
 
 
-def _lines(rows: Rows, pieces: Sequence[SweptRows], *, is_by_key: bool) -> Array:
+def _lines(rows: SubWindowRows, pieces: Sequence[SweptRows], *, is_by_key: bool) -> Array:
     """place * number of groups + group, or the rank of the group by its keys."""
     codes, groups = rows.groups
     groups = max(1, groups)
@@ -243,12 +243,12 @@ class Sweeping:
         """From when until when the windows of now are."""
         return self._asked.start[self.windows], self._asked.end[self.windows]
 
-    def pairs(self) -> tuple[Pairs, Index]:
+    def pairs(self) -> tuple[WindowPairs, Index]:
         """The windows and the lines of the answers."""
         pairs = slice(self._pairs)
-        return Pairs.of(self._count[self.windows], self._out.windows[pairs].copy()), self._out.lines[pairs].copy()
+        return WindowPairs.of(self._count[self.windows], self._out.windows[pairs].copy()), self._out.lines[pairs].copy()
 
-    def answer(self, state: StateColumn, pairs: Pairs, lines: Index, kept: Index | None) -> State:
+    def answer(self, state: StateColumn, pairs: WindowPairs, lines: Index, kept: Index | None) -> State:
         """A state of pairs of a window of now and a line: all that were found, or those of them that are kept."""
         partial = state.partial
         if isinstance(partial, WholeNumbers):

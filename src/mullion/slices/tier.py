@@ -23,7 +23,7 @@ from mullion.questions_first import give_way
 from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, SeenEvents, WindowRuns, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
-from mullion.slices.rows import Rows
+from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows, merge
 
 MOST_ENTRIES = 48
@@ -130,8 +130,8 @@ class WindowTier:
                 if not len(due):
                     continue
             for own, entries in by_readers(_reached(self._entries, due), grouping, due):
-                counted = {other.name: Rows(entries, other) for other in counting}
-                yield from finalize(Rows(entries, grouping), grouping, own, work, counted=counted)
+                counted = {other.name: SubWindowRows(entries, other) for other in counting}
+                yield from finalize(SubWindowRows(entries, grouping), grouping, own, work, counted=counted)
 
     def forget(self, plan: Plan, watermark: int, scheduled: int | None = None) -> int:
         """Drop what no later window needs, and return the time before which nothing is kept. Those of queries with

@@ -24,7 +24,7 @@ from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
 from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed
-from mullion.runtime.monitor import Waiting
+from mullion.runtime.monitor import SourceLag
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
@@ -346,7 +346,7 @@ class SparkSource:
             return None
         return self._backlog.oldest_after(self.log.files_of(batch))
 
-    def waiting(self, batch: int) -> Waiting | None:
+    def waiting(self, batch: int) -> SourceLag | None:
         """For files: bytes of those that lie there and were not read. For Kafka: records."""
         return None if self._queue is None else self._queue.after(batch)
 

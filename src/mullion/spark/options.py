@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mullion.errors import CheckError, MullionError, Place, closest
 
 
-class Rule(NamedTuple):
+class AllowedValues(NamedTuple):
     """The only values that an option may have, in lower case, and why."""
 
     allowed: tuple[str, ...]
@@ -23,21 +23,23 @@ class Rule(NamedTuple):
 _COUNTED = "records that do not parse are counted and kept in _malformed"
 _ONLY_FALSE = ("false",)
 
-RULES: Mapping[str, Rule] = {
-    "mode": Rule(("permissive",), _COUNTED),
-    "columnnameofcorruptrecord": Rule((), _COUNTED),
-    "badrecordspath": Rule((), _COUNTED),
-    "singlevariantcolumn": Rule((), "a record must have the stream's columns"),
-    "enforceschema": Rule(_ONLY_FALSE, "the names in the header decide which column is which"),
-    "unescapedquotehandling": Rule(
+RULES: Mapping[str, AllowedValues] = {
+    "mode": AllowedValues(("permissive",), _COUNTED),
+    "columnnameofcorruptrecord": AllowedValues((), _COUNTED),
+    "badrecordspath": AllowedValues((), _COUNTED),
+    "singlevariantcolumn": AllowedValues((), "a record must have the stream's columns"),
+    "enforceschema": AllowedValues(_ONLY_FALSE, "the names in the header decide which column is which"),
+    "unescapedquotehandling": AllowedValues(
         ("stop_at_closing_quote", "back_to_delimiter", "stop_at_delimiter"), "a value would be lost without a word"
     ),
-    "ignorecorruptfiles": Rule(_ONLY_FALSE, "the events of a whole file would be lost without a word"),
-    "ignoremissingfiles": Rule(_ONLY_FALSE, "the events of a whole file would be lost without a word"),
-    "filenameonly": Rule(_ONLY_FALSE, "of two files with one name in two directories the second would not be read"),
-    "latestfirst": Rule(_ONLY_FALSE, "what the newest files hold would make the events of all others late"),
-    "maxfileage": Rule((), "files that are old when they come would not be read, without a word"),
-    "failondataloss": Rule(("true",), "offsets that Kafka has dropped would be skipped without a word"),
+    "ignorecorruptfiles": AllowedValues(_ONLY_FALSE, "the events of a whole file would be lost without a word"),
+    "ignoremissingfiles": AllowedValues(_ONLY_FALSE, "the events of a whole file would be lost without a word"),
+    "filenameonly": AllowedValues(
+        _ONLY_FALSE, "of two files with one name in two directories the second would not be read"
+    ),
+    "latestfirst": AllowedValues(_ONLY_FALSE, "what the newest files hold would make the events of all others late"),
+    "maxfileage": AllowedValues((), "files that are old when they come would not be read, without a word"),
+    "failondataloss": AllowedValues(("true",), "offsets that Kafka has dropped would be skipped without a word"),
 }
 """Options that could lose something in silence. `allowed` is empty where no value will do."""
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from mullion.algebra.streams import Stream
-from mullion.runtime.monitor import Waiting
+from mullion.runtime.monitor import SourceLag
 from mullion.spark.backlog import files_of
 from mullion.spark.files import local
 from mullion.spark.source_log import SourceLog
@@ -34,7 +34,7 @@ class WaitingFiles:
                 total += 0 if path is None else os.path.getsize(path)
         return float(total)
 
-    def after(self, batch: int) -> Waiting | None:
+    def after(self, batch: int) -> SourceLag | None:
         """What waits after a batch, in bytes, and what batches took since this was asked last."""
         since = batch if self._looked is None else self._looked + 1
         if self._looked is None:
@@ -54,4 +54,4 @@ class WaitingFiles:
             self._took = self._ended - began
             sizes = dict(self._lying)
         waiting = sum(size for path, size in self._lying if path not in self._read)
-        return Waiting(waiting, sum(sizes.get(path or "", 0) for path in taken))
+        return SourceLag(waiting, sum(sizes.get(path or "", 0) for path in taken))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mullion.runtime.monitor import Waiting
+from mullion.runtime.monitor import SourceLag
 
 Offsets = Mapping[tuple[str, str], int]
 """By topic and partition."""
@@ -32,7 +32,7 @@ class WaitingOffsets:
     """What Spark last told of the stream."""
     _looked: int | None = field(default=None, init=False)
 
-    def after(self, batch: int) -> Waiting | None:
+    def after(self, batch: int) -> SourceLag | None:
         """What waits after a batch, in records, as far as it is known, and what batches took since this was asked."""
         end = self._end_of(batch)
         begin = self._end_of(batch - 1 if self._looked is None else self._looked)
@@ -41,7 +41,7 @@ class WaitingOffsets:
             return None
         latest = self._latest()
         waiting = 0 if latest is None else _distance(end, latest)
-        return Waiting(waiting or None, _distance(begin, end))
+        return SourceLag(waiting or None, _distance(begin, end))
 
     def held_by(self, batch: int) -> float | None:
         """The records of a batch."""

@@ -22,7 +22,7 @@ from mullion.planner.schedules.hybrid import shortened
 from mullion.planner.schedules.tasks import Task, merged
 
 
-class Waiting(NamedTuple):
+class DueTask(NamedTuple):
     """A task that is due: its group, and how many updates are left until its deadline; fewer than none when late."""
 
     group: Hashable
@@ -37,7 +37,7 @@ class Scheduler(ABC):
         """The tasks of one group, given those with the same period."""
 
     @abstractmethod
-    def together(self, waiting: Sequence[Waiting]) -> list[int]:
+    def together(self, waiting: Sequence[DueTask]) -> list[int]:
         """Which of the waiting tasks run now, jointly: at least one, and all of one group."""
 
     def cost(self, tasks: Sequence[Task]) -> float:
@@ -54,7 +54,7 @@ class EarliestDeadlineFirst(Scheduler):
     def tasks(self, subgroups: Sequence[Task]) -> tuple[Task, ...]:
         return tuple(subgroups)
 
-    def together(self, waiting: Sequence[Waiting]) -> list[int]:
+    def together(self, waiting: Sequence[DueTask]) -> list[int]:
         return [_earliest(waiting)]
 
     def cost(self, tasks: Sequence[Task]) -> float:
@@ -64,13 +64,13 @@ class EarliestDeadlineFirst(Scheduler):
 class Conservative(EarliestDeadlineFirst):
     """Sub-groups of a group run together when they have the same deadline (Algorithm 10).
 
-    >>> Conservative().together([Waiting("G1", 0), Waiting("G2", 0), Waiting("G1", -1), Waiting("G1", 0)])
+    >>> Conservative().together([DueTask("G1", 0), DueTask("G2", 0), DueTask("G1", -1), DueTask("G1", 0)])
     [2]
     """
 
     name = Schedule.CONSERVATIVE
 
-    def together(self, waiting: Sequence[Waiting]) -> list[int]:
+    def together(self, waiting: Sequence[DueTask]) -> list[int]:
         first = _earliest(waiting)
         latest = self.latest(waiting[first].left)
         return [i for i, w in enumerate(waiting) if w.group == waiting[first].group and w.left <= latest]
@@ -113,7 +113,7 @@ class LateSharing(Hybrid):
 class LatePending(Hybrid):
     """Hybrid; while a task is late, with it all of its group that are late or due (Algorithm 11).
 
-    >>> LatePending().together([Waiting("G1", -1), Waiting("G1", -1), Waiting("G1", 0), Waiting("G2", 0)])
+    >>> LatePending().together([DueTask("G1", -1), DueTask("G1", -1), DueTask("G1", 0), DueTask("G2", 0)])
     [0, 1, 2]
     """
 
@@ -123,7 +123,7 @@ class LatePending(Hybrid):
         return 0 if left < 0 else left
 
 
-def _earliest(waiting: Sequence[Waiting]) -> int:
+def _earliest(waiting: Sequence[DueTask]) -> int:
     return min(range(len(waiting)), key=lambda i: waiting[i].left)
 
 

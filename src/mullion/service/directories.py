@@ -16,7 +16,7 @@ from mullion.storage.places import local_path
 from mullion.storage.scratch import Scratch
 
 
-class Places:
+class Directories:
     def __init__(
         self, out: str | Path | None, checkpoint: str | Path | None, catalog: Catalog, options: Options
     ) -> None:

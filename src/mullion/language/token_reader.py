@@ -13,11 +13,11 @@ MAX_NESTING = 40
 """Brackets, sub-queries, CASEs and signs inside each other: deep enough for people, shallow enough for the stack."""
 
 
-class Cursor:
+class TokenReader:
     """`select` parses a whole query; it is given from outside because expressions hold queries and queries
     expressions."""
 
-    def __init__(self, text: str, select: Callable[[Cursor], Query]) -> None:
+    def __init__(self, text: str, select: Callable[[TokenReader], Query]) -> None:
         self.text = text
         self.tokens = tokenize(text)
         self.select = select
@@ -179,17 +179,17 @@ def _shown(token: Token, text: str) -> str:
 
 
 class _Nesting:
-    """Counts how deep the parser is inside brackets and the like. The cursor does not hold it: both, and all tokens,
+    """Counts how deep the parser is inside brackets and the like. The reader does not hold it: both, and all tokens,
     would stay until cycles are sought."""
 
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+    def __init__(self, reader: TokenReader) -> None:
+        self.reader = reader
 
     def __enter__(self) -> None:
-        if self.cursor.depth >= MAX_NESTING:
-            place = self.cursor.place(self.cursor.at)
+        if self.reader.depth >= MAX_NESTING:
+            place = self.reader.place(self.reader.at)
             raise ParseError(f"nested more than {MAX_NESTING} deep", place, hint="write it flatter")
-        self.cursor.depth += 1
+        self.reader.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        self.cursor.depth -= 1
+        self.reader.depth -= 1
