@@ -350,7 +350,7 @@ class Engine(Steering, Status):
         the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
         """
         require("a question", sql, str, "text")
-        return self.answer(self._questions.parsed(sql), isolation=isolation)
+        return self.answer(sql, isolation=isolation)
 
     @needs_spark
     def prepare(self, sql: str) -> None:
@@ -361,21 +361,21 @@ class Engine(Steering, Status):
             prepare(parse_query(sql), self.catalog)
 
     @needs_spark
-    def answer(self, query: Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
-        """Answer a question that was parsed before."""
+    def answer(self, asked: str | Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
+        """Answer a question, also one that was parsed before."""
         self._backend.check_open()
         level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
         with asking():
             with self._lock:
-                answer = self._questions.at_once(query, self.runs) if level is Isolation.SNAPSHOT else None
-                if answer is None:
-                    question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
-                    readers = question.readers if self.catalog.tables else ()
-                    stores = {name: self._tables.store_of(name) for name in readers}
+                answer = self._questions.at_once(asked, self.runs) if level is Isolation.SNAPSHOT else None
             if answer is None:
+                query = self._questions.parsed(asked) if isinstance(asked, str) else asked
+                with self._lock:
+                    question = Question(self._questions.checked(query), self.runs, self.relations, self._runs.published)
+                    stores = {name: self._tables.store_of(name) for name in question.readers if self.catalog.tables}
                 answer = question.answer(self._backend.evaluate, lambda by, name: stores[by].seen(name), level)
-        session = self._backend.session_of_answers
-        return OneAnswer(answer.rows, session, answer.answered_from, answer.up_to, answer.newest)
+        rows, answered_from, up_to, newest = answer
+        return OneAnswer(rows, self._backend.session_of_answers, answered_from, up_to, newest)
 
     # Answers
 

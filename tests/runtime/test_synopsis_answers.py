@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.language.parse import parse_query
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
+from mullion.spark.results import OneAnswer
 from runtime.test_core_differential import assert_same, rows_of
 from without_spark import EngineWithoutSpark, local_engine
 
@@ -189,3 +190,88 @@ def test_what_is_registered_may_change_between_questions() -> None:
         engine.execute("CREATE SYNOPSIS grams ON s(x) USING timegram (buckets 4, rows 9)")
         with pytest.raises(MullionError, match="has not seen"):
             engine.ask(question)
+
+
+TEXTS = (
+    "SELECT max(v) AS h, 'a' AS a FROM s {w}",
+    "SELECT max(v) AS h, '[ROWS 2]' AS a FROM s {w}",
+    "SELECT max(v) AS h -- [ROWS 2]\nFROM s {w}",
+    "SELECT max(v) AS h /* [ROWS 2] */ FROM s{w}AS t HAVING max(t.v) > 3",
+    "SELECT max(v) AS h FROM s {w} HAVING max(v) > 3 -- ]",
+    "SELECT max(v) AS h FROM s {w} WHERE x > 1",
+    "SELECT max(v) AS h FROM s {w} GROUP BY window(ts, '2 us')",
+    "SELECT max(a.v) AS h FROM s {w} a JOIN s [ROWS 3] b ON a.x = b.x",
+    "SELECT max(v) AS [ROWS 2] FROM s {w}",
+    "SELECT max(v) AS h FROM s {w}.5",
+    "SELECT APPROX max(x) AS h, window_end FROM s {w}",
+    "SELECT APPROX sum(x) AS h FROM s {w}",
+    "SELECT APPROX sum(x) AS h FROM s {w} WHERE x > 1",
+    "SELECT APPROX sum(x) / 2 FROM S {w} AS t",
+    "SELECT APPROX sum(y) AS h FROM s {w}",
+    "SELECT APPROX count(*) AS h FROM s {w}",
+)
+ODD_WINDOWS = (
+    *WINDOWS,
+    "[ROWS 0]",
+    "[ROWS 08]",
+    "[ROWS 1.5]",
+    "[ROWS 41]",
+    "[ROWS 5 SLIDE 1]",
+    "[ROWS 6 SLIDE 2]",
+    "[ROWS 3 -- ]\n]",
+    "[ROWS 4 /* ] */]",
+    "[ROWS /* three */ 3]",
+    "[ROWS 3 ']']",
+    "[[ROWS 3]]",
+    "[RANGE '6 us']",
+    "[RANGE '11 µs']",
+    "[RANGE 9]",
+    "[RANGE 90 us]",
+    "[RANGE 6 us SLIDE 2 us]",
+    "[PARTITION BY x ROWS 2]",
+    "[rows\n7]",
+    "[ROWS 99999999999999999999999]",
+    "[]",
+    "",
+)
+
+
+def outcome(text: str, ask: Callable[[str], OneAnswer]) -> Any:
+    """The answer, or what is said instead, with the place that is shown."""
+    try:
+        answer = ask(text)
+    except MullionError as problem:
+        return str(problem)
+    rows = answer.to_arrow()
+    return rows.schema, repr(rows.to_pylist()), answer.answered_from, answer.answered_up_to, answer.newest
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 9))])
+def test_what_was_asked_before_changes_no_answer(seed: int) -> None:
+    """Texts that are alike up to a window, or seem to be: as if all of each had been read for the first time, also when
+    what is registered has changed meanwhile."""
+    rng = random.Random(seed)
+    changes = [
+        "DROP SYNOPSIS grams",
+        "CREATE SYNOPSIS grams ON s(x) USING timegram (buckets 2, rows 9)",
+        "DROP SYNOPSIS best",
+        "CREATE SYNOPSIS best ON s(v) USING ordered_sharing (rows 9)",
+        "CREATE SYNOPSIS more ON s(v) USING ordered_sharing (rows 20)",
+    ]
+    with local_engine(SCRIPT.replace("LATENESS", "KEEP '30 us' LATENESS")) as engine:
+        for number in range(6):
+            engine.deliver("s", events(rng, 15, 20 * number), number)
+            texts = [text.format(w=window) for text in TEXTS for window in ODD_WINDOWS]
+            for text in rng.sample(texts, 120):
+                wanted = outcome(text, lambda t: engine.answer(parse_query(t)))
+                assert outcome(text, engine.ask) == wanted, text
+            if number < len(changes):
+                engine.execute(changes[number])
+
+
+def test_a_mistake_is_shown_in_the_text_that_was_asked() -> None:
+    with local_engine(SCRIPT) as engine:
+        engine.deliver("s", [{"ts": t, "x": t, "v": 1.0} for t in range(9)], 0)
+        engine.ask("SELECT APPROX max(x) AS m FROM s [ROWS 4]")
+        with pytest.raises(MullionError, match=r"FROM s \[ROWS 4000\]"):
+            engine.ask("SELECT APPROX max(x) AS m FROM s [ROWS 4000]")

@@ -16,12 +16,13 @@ from mullion.language.limits import LONGEST
 from mullion.language.literals import duration, instant
 from mullion.language.punctuating import Punctuation, punctuation
 from mullion.language.queries import query
-from mullion.language.query import Expr, Query
+from mullion.language.query import Expr, Query, Window
 from mullion.language.script import Ask, CreateQuery, Statement
 from mullion.language.shedding import JoinMemory, Shedding, join_memory, shed_or_wait
 from mullion.language.statements import check_name, event_time, statement
 from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
+from mullion.language.windows import bracketed
 
 T = TypeVar("T")
 
@@ -93,6 +94,15 @@ def parse_join_memory(text: str) -> JoinMemory:
 def parse_punctuation(text: str) -> Punctuation:
     """What stands after PUNCTUATE."""
     return _guarded(text, _one_punctuation)
+
+
+def parse_window(text: str) -> Window:
+    """A window in brackets.
+
+    >>> parse_window("[ROWS 5]").rows
+    5
+    """
+    return _guarded(text, _one_window)
 
 
 def parse_duration(text: str) -> int:
@@ -184,6 +194,12 @@ def _one_when_behind(c: TokenReader) -> Shedding | None:
 def _one_join_memory(c: TokenReader) -> JoinMemory:
     parsed = join_memory(c)
     c.finish("shed", "mark", "refuse")
+    return parsed
+
+
+def _one_window(c: TokenReader) -> Window:
+    parsed = bracketed(c)
+    c.finish()
     return parsed
 
 

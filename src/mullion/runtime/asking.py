@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import scans
 from mullion.catalog.catalog import Catalog
-from mullion.errors import MullionError
+from mullion.errors import MullionError, TextError
 from mullion.instants import EVERYTHING
-from mullion.language.parse import parse_query
+from mullion.language.parse import parse_query, parse_window
 from mullion.language.query import Named, Query, Window
 from mullion.options import DEFAULTS, Isolation
 from mullion.runtime.checked_questions import CheckedQuestion, Present, checked
@@ -42,14 +42,14 @@ REMEMBERED = 1024
 
 class Questions:
     """What was asked before is known, parsed and checked, as long as the same things are registered: a monitor asks the
-    same over and over."""
+    same over and over, or the same over windows of other lengths."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._registered: tuple[dict[str, Any], ...] = ()
         self._checked: dict[int, tuple[Query, CheckedQuestion]] = {}
-        self._alike: dict[Query, CheckedQuestion] = {}
-        """Questions of which only the length of the window is left open."""
+        self._alike: dict[tuple[str, str], dict[str, CheckedQuestion]] = {}
+        """Questions by the text before and after their window, and by its kind: only its length is left open."""
 
     @staticmethod
     @lru_cache(maxsize=REMEMBERED)
@@ -62,19 +62,27 @@ class Questions:
         if known is None or known[0] is not query:
             known = self._checked[id(query)] = query, checked(query, self._catalog)
             window = _window_of(query)
-            if window is not None:
-                self._alike[_of_any_length(query, window)] = known[1]
+            around = None if window is None else _around(window)
+            if window is not None and around is not None:
+                self._alike.setdefault(around, {})[_kind(window)] = known[1]
         return known[1]
 
-    def at_once(self, query: Query, runs: Mapping[str, StreamRun]) -> QuestionAnswer | None:
-        """The answer of a synopsis to a question that differs from an earlier one by the length of its window alone."""
+    def at_once(self, asked: str | Query, runs: Mapping[str, StreamRun]) -> QuestionAnswer | None:
+        """The answer of a synopsis to a text that differs from an earlier question by the length of its window alone;
+        None where only the whole question tells what to answer, or what is wrong."""
         self._forget_what_changed()
-        if id(query) in self._checked or (window := _window_of(query)) is None:
+        if isinstance(asked, Query):
             return None
-        alike = self._alike.get(_of_any_length(query, window))
-        if alike is None:
+        before, written, after = _split_at_window(asked)
+        questions = self._alike.get((before, after))
+        window = _served_window(written) if questions else None
+        alike = questions.get(_kind(window)) if questions and window else None
+        if alike is None or window is None:
             return None
-        answered = alike.of_length(window, {name: runs[name].view for name in alike.streams if name in runs})
+        try:
+            answered = alike.of_length(window, {name: runs[name].view for name in alike.streams if name in runs})
+        except TextError:
+            return None
         if answered is None:
             return None
         answer, view = answered
@@ -89,17 +97,49 @@ class Questions:
             self._alike.clear()
 
 
+def _split_at_window(text: str) -> tuple[str, str, str]:
+    """What stands before the first window in brackets, it, and what stands after it.
+
+    >>> _split_at_window("SELECT max(x) FROM s [ROWS 5] WHERE y > 1")
+    ('SELECT max(x) FROM s ', '[ROWS 5]', ' WHERE y > 1')
+    """
+    before, opening, rest = text.partition("[")
+    within, closing, after = rest.partition("]")
+    return before, f"{opening}{within}{closing}", after
+
+
+def _around(window: Window) -> tuple[str, str] | None:
+    """The text before and after a window, if it is the first in brackets.
+
+    The brackets were tokens when all of the text was read. So they are with any other window between them that can be
+    read by itself, and the text around them means the same.
+    """
+    if window.place is None:
+        return None
+    text, start, end = window.place
+    before, _, after = _split_at_window(text)
+    return (before, after) if (start, end) == (len(before), len(text) - len(after)) else None
+
+
 def _window_of(query: Query) -> Window | None:
     """The window of the question, if a synopsis may answer it."""
-    window = query.source.window if isinstance(query.source, Named) and not query.approximate else None
+    window = query.source.window if isinstance(query.source, Named) else None
     return window if window is not None and is_served(window) else None
 
 
-def _of_any_length(query: Query, window: Window) -> Query:
-    """The question with the length of its window left open."""
-    assert isinstance(query.source, Named)
-    window = replace(window, rows=window.rows and 1, range=window.range and 1)
-    return replace(query, source=replace(query.source, window=window))
+def _kind(window: Window) -> str:
+    """Of a window that a synopsis may answer."""
+    return "now" if window.now else "range" if window.rows is None else "rows"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _served_window(text: str) -> Window | None:
+    """The window that is written so, if a synopsis may answer a question over it."""
+    try:
+        window = parse_window(text)
+    except TextError:
+        return None
+    return window if is_served(window) else None
 
 
 class Question:

@@ -88,8 +88,8 @@ class CheckedQuestion(ABC):
         return in_one_read(lambda: self.answer(present))
 
     def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
-        """What a synopsis answers if only the length of the window were another, and what it was answered from; None
-        where there is no such synopsis."""
+        """What a synopsis answers if only the window were another that ends now, and what it was answered from; None
+        where there is no such synopsis. Mistakes that it raises are told at the place of this question."""
         return None
 
 
@@ -137,6 +137,12 @@ class OfTimegram(CheckedQuestion):
     def answer(self, present: Present) -> SourcedRows:
         return bounds_of(self._query, self._stream, present.views[self._stream.name], self._synopses)
 
+    def of_length(self, window: Window, views: Mapping[str, View | None]) -> tuple[SourcedRows, View] | None:
+        view = views.get(self._stream.name)
+        if view is None:
+            return None
+        return bounds_of(self._query, self._stream, view, self._synopses, window), view
+
 
 class OfSummary(CheckedQuestion):
     """How often a value came."""
@@ -181,8 +187,7 @@ class OfStream(CheckedQuestion):
         view = views.get(self._plan.stream)
         if view is None:
             return None
-        frame = replace(self._plan.frame, rows=window.rows, range=window.range)
-        answer = exact_answer(replace(self._plan, frame=frame), view)
+        answer = exact_answer(self._plan, view, window)
         return None if answer is None else (answer, view)
 
 

@@ -70,11 +70,11 @@ def last_rows(frame: Window, synopsis: ColumnSynopsis, waiting: WaitingValues, n
 # Exactly
 
 
-def exact_answer(query: SlicedAggregation, view: View) -> SourcedRows | None:
-    """From ordered sharing on the columns that the question asks about; None where there is none, or it does not hold
-    the window."""
-    template = query.template
-    if not is_served(query.frame) or query.keys or query.lookups or query.predicate is not None:
+def exact_answer(query: SlicedAggregation, view: View, frame: Window | None = None) -> SourcedRows | None:
+    """From ordered sharing on the columns that the question asks about, over its window or another one; None where
+    there is none, or it does not hold the window."""
+    template, frame = query.template, frame or query.frame
+    if not is_served(frame) or query.keys or query.lookups or query.predicate is not None:
         return None
     values: list[Any] = []
     used, window = dict[str, None](), None
@@ -84,7 +84,7 @@ def exact_answer(query: SlicedAggregation, view: View) -> SourcedRows | None:
             waiting = view.waiting_values(synopsis.definition.column)
             if not synopsis.shared or synopsis.definition.column != column:
                 continue
-            window = last_rows(query.frame, synopsis, waiting, view.newest)
+            window = last_rows(frame, synopsis, waiting, view.newest)
             if window is not None:
                 values.append(_exactly(aggregate, synopsis, window.rows, waiting))
                 used[synopsis.definition.name] = None
@@ -134,17 +134,21 @@ def _answered(template: AnswerTemplate, window: Sequence[int | None], values: li
 # Within bounds
 
 
-def bounds_of(query: Query, stream: Stream, view: View | None, defined: Sequence[StreamSynopsis]) -> SourcedRows:
-    """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies."""
+def bounds_of(
+    query: Query, stream: Stream, view: View | None, defined: Sequence[StreamSynopsis], frame: Window | None = None
+) -> SourcedRows:
+    """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies, over
+    its window or another one."""
     source = query.source
     plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
     if not isinstance(source, Named) or source.window is None or not plain:
         hint = "write SELECT APPROX max(column) FROM stream [ROWS n], without WHERE or GROUP BY"
         raise NotSupported("this form of SELECT APPROX", query.place, hint=hint)
-    if not is_served(source.window):
+    frame = frame or source.window
+    if not is_served(frame):
         hint = "write [ROWS n] or [RANGE r]: the last rows, or those of the last minutes"
-        raise NotSupported("SELECT APPROX over such a window", source.window.place or query.place, hint=hint)
-    asked = _Approximately(query, stream, source.window, view, _known(defined, view))
+        raise NotSupported("SELECT APPROX over such a window", frame.place or query.place, hint=hint)
+    asked = _Approximately(query, stream, frame, view, _known(defined, view))
     schema = _approximate_schema(query.items)
     found = [bound for item in query.items for bound in asked.of(item.expr)]
     now = None if view is None else view.newest
