@@ -46,7 +46,7 @@ from benchmarks.sharing_lab import FULL, GROUP, QUICK, SharingLab
 from benchmarks.workloads import write_trades
 from mullion.engine import Engine
 from mullion.errors import MullionError
-from mullion.runtime.counts import Counts
+from mullion.runtime.counts import StreamCounts
 
 FILES = "Mullion"
 ROWS = "Mullion, rows through Spark"
@@ -344,7 +344,7 @@ def operations(lab: SharingLab) -> None:
     lab.report.grids.append(Grid(header, rows))
 
 
-def _operations(name: str, counts: Counts, right: paper.Operations, times: int = 1) -> tuple[str, ...]:
+def _operations(name: str, counts: StreamCounts, right: paper.Operations, times: int = 1) -> tuple[str, ...]:
     partial, final = counts.partial_operations * times, counts.final_operations * times
     numbers = (partial, right.partial, final, right.final, counts.fragments, counts.window_slices * times)
     return (name, *(f"{number:,}" for number in numbers))

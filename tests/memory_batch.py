@@ -20,12 +20,22 @@ import pyarrow.parquet as pq
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.thinning import Thinner, Thinning, in_order_of_worth
 from mullion.language.query import Period
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.statistics import FOOTERS, Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed, collected, job_of, partials_of
+from mullion.runtime.batch import (
+    Batch,
+    BatchTables,
+    ByGrouping,
+    Collected,
+    Outside,
+    Timed,
+    collected,
+    job_of,
+    partials_of,
+)
 from mullion.runtime.monitor import SourceLag
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
@@ -92,7 +102,7 @@ class MemoryBatch:
 
     def worths(self, most: int) -> npt.NDArray[np.float64]:
         assert self.stream.shedding is not None and self.stream.shedding.by is not None
-        worth = Columns.of(self.events.slice(0, most), self.stream.types).value(self.stream.shedding.by)
+        worth = BatchColumns.of(self.events.slice(0, most), self.stream.types).value(self.stream.shedding.by)
         return in_order_of_worth(worth.values, worth.valid)
 
     @property
@@ -110,19 +120,19 @@ class MemoryBatch:
             table = table.set_column(at, name, table.column(name).dictionary_encode())
         return table
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
+    def partials(self, together: Pass, tables: BatchTables, bounds: Stretch) -> list[Collected]:
         self.passes["partials"] += 1
         job = self._job(together, tables)
         return collected([partials_of(part, job, bounds) for part in self._parts()], together)
 
-    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+    def partials_within(self, plan: Plan, tables: BatchTables, stretch: Stretch) -> ByGrouping:
         self.passes["partials within"] += 1
         alone = Pass((plan,))
         job = self._job(alone, tables)
         return collected([partials_of(stretch.of(part), job, EVERYWHERE) for part in self._parts()], alone)[0].taken
 
     def to_shards(
-        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: BatchTables, stretch: Stretch, mark: Mark
     ) -> Tally:
         self.passes["shards"] += 1
         alone = replace(plan, groupings=(grouping,), methods=(FRAGMENTS,))
@@ -133,7 +143,7 @@ class MemoryBatch:
         parts = split(whole, keys, shards.count)
         return shards.absorb([shards.write(shard, rows, grouping, mark) for shard, rows in parts], mark)
 
-    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+    def groups(self, plan: Plan, grouping: Grouping, tables: BatchTables, most: int) -> int:
         self.passes["sample"] += 1
         job = self._job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), tables)
         sample = _numbered(self.events.slice(0, most))
@@ -142,7 +152,7 @@ class MemoryBatch:
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
         """It is there."""
 
-    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+    def statistics(self, groupings: Sequence[Grouping], tables: BatchTables = ()) -> Statistics:
         self.passes["statistics"] += 1
         whole, times = len(self.events) <= MOST_SAMPLED, pc.min_max(self.events.column(TIME)).as_py()
         sampled = self.events.take(pa.array(spread(len(self.events), MOST_SAMPLED)))
@@ -161,7 +171,7 @@ class MemoryBatch:
         missing = pc.is_null(found.column(TIME))
         return Outside(found.filter(pc.invert(missing)), found.filter(missing).drop_columns([TIME]))
 
-    def _job(self, together: Pass, tables: Tables) -> Job:
+    def _job(self, together: Pass, tables: BatchTables) -> Job:
         return job_of(together, Input(self.stream.types), tables, self.number)  # the kernel evaluates all of it
 
     def _parts(self) -> Iterator[pa.Table]:
@@ -173,7 +183,7 @@ class MemoryBatch:
 
 def evaluated(stream: Stream, events: pa.Table, inputs: Input) -> pa.Table:
     """The time and the columns of the input."""
-    columns = Columns.of(events, stream.types)
+    columns = BatchColumns.of(events, stream.types)
     computed = {name: columns.value(expr).to_arrow() for expr, name in inputs.evaluated.items()}
     for check, name in inputs.bad.items():
         bad = columns.bad(check)

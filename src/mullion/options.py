@@ -14,7 +14,7 @@ from mullion.arguments import require
 from mullion.errors import MullionError
 from mullion.memory import LEAST, default_limit, parse_size, size_text
 
-Choice = TypeVar("Choice", bound=StrEnum)
+EnumChoice = TypeVar("EnumChoice", bound=StrEnum)
 
 
 class Sharing(StrEnum):
@@ -209,7 +209,7 @@ def _checked_memory(given: Any) -> int | None:
     return size
 
 
-def chosen(name: str, choices: type[Choice], value: Any) -> Choice:
+def chosen(name: str, choices: type[EnumChoice], value: Any) -> EnumChoice:
     """The choice that a user names."""
     try:
         return choices(value)

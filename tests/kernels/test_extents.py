@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mullion.expressions.evaluate import count_bad, evaluate
 from mullion.expressions.vector import arrow_type
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.extents import COMPARED, as_difference, extent_of, never_fails
 from mullion.language.query import Call, Column, Expr, Literal
 from mullion.language.types import BIGINT, INT, Type
@@ -19,9 +19,9 @@ from mullion.slices.kernels.selection import Compared, Selection
 LARGEST = 2**63 - 1
 
 
-def columns_of(type_: Type, **values: list[int | None]) -> Columns:
+def columns_of(type_: Type, **values: list[int | None]) -> BatchColumns:
     table = pa.table({name: pa.array(own, arrow_type(type_)) for name, own in values.items()})
-    return Columns.of(table, dict.fromkeys(values, type_))
+    return BatchColumns.of(table, dict.fromkeys(values, type_))
 
 
 def call(function: str, x: Expr, y: Expr) -> Call:

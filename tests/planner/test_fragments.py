@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.typing import resolve_predicate
 from mullion.expressions.vector import Vector
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.parse import parse_expression
 from mullion.language.query import Expr
 from mullion.language.types import (
@@ -152,14 +152,14 @@ def resolved(text: str) -> Expr:
     return resolve_predicate(parse_expression(text), TYPES)
 
 
-def columns_of(events: Rows, form: str = "plain") -> Columns:
+def columns_of(events: Rows, form: str = "plain") -> BatchColumns:
     arrays = {name: Vector.of(type_, [e[name] for e in events]).to_arrow() for name, type_ in TYPES.items()}
     if form == "dictionary":
         arrays = {n: a.dictionary_encode() if pa.types.is_string(a.type) else a for n, a in arrays.items()}
     table = pa.table(arrays)
     if form == "chunks":
         table = pa.concat_tables([table[: len(events) // 3], table[len(events) // 3 :]])
-    return Columns.of(table, TYPES)
+    return BatchColumns.of(table, TYPES)
 
 
 def plainly(expressions: Sequence[Expr], events: Rows) -> list[list[bool]]:
@@ -168,17 +168,17 @@ def plainly(expressions: Sequence[Expr], events: Rows) -> list[list[bool]]:
     return [[v is True for v in evaluate(expr, vectors, len(events)).to_list()] for expr in expressions]
 
 
-def regions(index: PredicateIndex, columns: Columns) -> tuple[Selection, int]:
+def regions(index: PredicateIndex, columns: BatchColumns) -> tuple[Selection, int]:
     return Selection(Compared.of([index]), columns), columns.length
 
 
-def by_selection(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+def by_selection(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
     selection, length = regions(index, columns)
     held = [np.broadcast_to(selection.selected(tree), (length,)).astype(np.bool_) for tree in index.trees]
     return [list(map(bool, own)) for own in held]
 
 
-def by_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+def by_fragments(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
     found = fragments(index, *regions(index, columns))
     assert found.signatures.shape[1] == bytes_for(len(index))
     assert len({row.tobytes() for row in found.signatures}) == len(found.signatures)
@@ -186,7 +186,7 @@ def by_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
     return satisfied[found.number].T.tolist()
 
 
-def by_few_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+def by_few_fragments(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
     """Eight predicates at a time."""
     selection, length = regions(index, columns)
     satisfied: list[list[bool]] = []
@@ -198,7 +198,7 @@ def by_few_fragments(index: PredicateIndex, columns: Columns) -> list[list[bool]
     return satisfied
 
 
-def by_masks(index: PredicateIndex, columns: Columns) -> list[list[bool]]:
+def by_masks(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
     found: Masks = masks(index, *regions(index, columns), len(index) + 1)
     rows = found.table[found.first[:, None] + found.codes]
     satisfied = rows.min(axis=0) == 1

@@ -145,9 +145,9 @@ def test_progress_shows_nothing_without_a_terminal(capsys: pytest.CaptureFixture
 
 
 def test_warnings_name_the_queries() -> None:
-    from mullion.runtime.counts import Counts
+    from mullion.runtime.counts import StreamCounts
 
-    counts = Counts(late=3, late_by_query={"a": 2, "b": 0}, malformed=1, bad_by_query={"a": 1, "b": 0})
+    counts = StreamCounts(late=3, late_by_query={"a": 2, "b": 0}, malformed=1, bad_by_query={"a": 1, "b": 0})
     assert list(warnings({"trades": counts}, Path("out"))) == [
         "3 events of trades came too late (missed by a 2); kept in out/_late",
         "1 record of trades did not parse or had no event time; kept in out/_malformed",
@@ -156,10 +156,10 @@ def test_warnings_name_the_queries() -> None:
 
 
 def test_queries_that_were_answered_late_are_told_of() -> None:
-    from mullion.runtime.counts import Counts
+    from mullion.runtime.counts import StreamCounts
 
     scheduled = {"a": {"executions": 1200, "late": 7, "worst_lateness": 90_000_000}, "b": {"executions": 5, "late": 0}}
-    assert list(warnings({"trades": Counts(scheduled=scheduled)}, Path("out"))) == [
+    assert list(warnings({"trades": StreamCounts(scheduled=scheduled)}, Path("out"))) == [
         "queries with SLIDE AT MOST over trades were answered after their period was over "
         "(a 7 of 1,200 times, by 90 s at worst)"
     ]

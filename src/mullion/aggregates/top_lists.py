@@ -20,7 +20,7 @@ from mullion.language.types import BIGINT, BINARY, Type
 MOST = 10_000
 """The longest list."""
 
-Counts = dict[str, int]
+TextCounts = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TopLists(Partial):
         delta[cut] = counted.times[order][first[cut] + self.most - 1]
         values = np.bincount(counted.run, counted.times, runs).astype(np.int64)
         listed = order[np.arange(len(order)) - first[counted.run[order]] < self.most]
-        lists: list[Counts | None] = [{} if size else None for size in different]
+        lists: list[TextCounts | None] = [{} if size else None for size in different]
         text = text_of(self.argument)
         columns = (counted.run[listed].tolist(), counted.code[listed].tolist(), counted.times[listed].tolist())
         for run, code, count in zip(*columns, strict=True):
@@ -117,13 +117,13 @@ class TopLists(Partial):
         return lists, add_runs(state[1], starts), add_runs(state[2], starts)
 
 
-def _sum(lists: Sequence[Counts | None] | Array) -> Counts | None:
+def _sum(lists: Sequence[TextCounts | None] | Array) -> TextCounts | None:
     """The summed counts; a list that stands alone stays the same object, for none is ever changed."""
     present: list[Any] = [counts for counts in lists if counts is not None]
     if len(present) < 2:
         return present[0] if present else None
     present.sort(key=len, reverse=True)
-    total: Counts = dict(present[0])
+    total: TextCounts = dict(present[0])
     get = total.get
     for counts in present[1:]:
         for value, count in counts.items():

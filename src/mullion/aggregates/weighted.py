@@ -21,8 +21,6 @@ from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type
 
-Numbers = npt.NDArray[np.float64]
-
 
 class _Pairs(NamedTuple):
     """The different pairs in each window, those of window i between offsets i and i + 1."""
@@ -82,7 +80,7 @@ class WeightedPercentile(OverValues):
         present, before = last >= first, reach[first]
         total = reach[last + 1] - before
 
-        def at(place: Numbers, side: Any) -> Index:
+        def at(place: Real, side: Any) -> Index:
             found = np.searchsorted(reach[1:], before + place, side).clip(first, np.maximum(first, last))
             return codes[np.where(present, found, 0)] if len(codes) else np.zeros(len(first), np.intp)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mullion.algebra.nodes.base import Node
     from mullion.algebra.nodes.scan import Scan
 
-Keys = tuple[Expr, ...]
-ShardKeys = dict["Scan", Keys]
+KeyExpressions = tuple[Expr, ...]
+ShardKeys = dict["Scan", KeyExpressions]
 """For every window the expressions over its events by which these are split."""
 
 
@@ -32,7 +32,7 @@ def by_any(node: Node, wanted: Sequence[Expr]) -> ShardKeys | None:
 def merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
     """The keys of several inputs, if all can be split and each stream in one way."""
     by_scan: ShardKeys = {}
-    by_stream: dict[str, Keys] = {}
+    by_stream: dict[str, KeyExpressions] = {}
     for part in parts:
         if part is None:
             return None
@@ -44,7 +44,7 @@ def merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
 
 
 def by_own_keys(
-    keys: Keys, called: Sequence[Sequence[Expr]], inputs: Sequence[tuple[Node, Sequence[Expr]]]
+    keys: KeyExpressions, called: Sequence[Sequence[Expr]], inputs: Sequence[tuple[Node, Sequence[Expr]]]
 ) -> ShardKeys | None:
     """Split each input by those of its keys that are asked for, by any of the names that the node has for them."""
     places = [next((list(names).index(key) for names in called if key in names), None) for key in keys]
@@ -54,13 +54,13 @@ def by_own_keys(
     return merged(node.split_by(tuple(own[place] for place in known)) for node, own in inputs)
 
 
-def are_common(keys: Keys, node: Node) -> bool:
+def are_common(keys: KeyExpressions, node: Node) -> bool:
     """Whether equal rows have equal keys. What is computed of a float may tell zeros apart that are equal."""
     computed = [key for key in keys if not isinstance(key, Column)]
     return not any(node.types[name] in (FLOAT, DOUBLE) for key in computed for name in names_in(key))
 
 
-def renamed(keys: Keys, node: Node, part: Node) -> Keys:
+def renamed(keys: KeyExpressions, node: Node, part: Node) -> KeyExpressions:
     """Keys over a node's columns, over the columns of another at the same positions."""
     names = {own: other for (own, _), (other, _) in zip(node.columns, part.columns, strict=True)}
 

@@ -55,7 +55,7 @@ def check_no_window(source: Named | Derived, relation: Columned) -> None:
 
 
 @dataclass
-class Parts:
+class FromClause:
     """The sources of a FROM from left to right; its joins but LEFT JOINs, each with the numbers of its two sides; LEFT
     JOINs likewise, by their table."""
 
@@ -136,7 +136,7 @@ class Attaching:
     `conditions` are qualified; those that lookups fulfil are taken out. `found` asks that inner joins find a row.
     """
 
-    def __init__(self, scope: Scope, parts: Parts, base: int, conditions: list[Expr]) -> None:
+    def __init__(self, scope: Scope, parts: FromClause, base: int, conditions: list[Expr]) -> None:
         self.scope, self.parts, self.base = scope, parts, base
         if base in parts.left:
             hint = "put the stream on the left, or write JOIN"

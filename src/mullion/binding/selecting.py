@@ -31,7 +31,7 @@ from mullion.language.query import AggregateCall, Call, Column, Expr, Item, Orde
 from mullion.language.types import BOOLEAN, Type
 
 Ordering = tuple[tuple[Expr, bool, bool], ...]
-Typed = Callable[[Expr], tuple[Expr, Type]]
+Resolver = Callable[[Expr], tuple[Expr, Type]]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _groups(query: Query, grouping: GroupBinder, layout: Layout) -> SelectedGrou
     return SelectedGroups(keys, tuple(grouping.aggregates), having, _projected(query, items, layout, above))
 
 
-def _projected(query: Query, items: Sequence[Item], layout: Layout, resolved: Typed) -> Projected:
+def _projected(query: Query, items: Sequence[Item], layout: Layout, resolved: Resolver) -> Projected:
     names = checked_names(items, query.place, at_least=0 if layout.of_one_window else 1)
     columns = [resolved(item.expr) for item in items]
     projected_items = [(f"c{i}", expr, type_) for i, (expr, type_) in enumerate(columns)]

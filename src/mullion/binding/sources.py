@@ -21,7 +21,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.equijoins import equi_join
 from mullion.binding.grouping import no_aggregate
-from mullion.binding.joins import Attaching, Parts, check_no_window, known_relation
+from mullion.binding.joins import Attaching, FromClause, check_no_window, known_relation
 from mullion.binding.layouts import Layout, refuse_what_spark_cannot_see, typed
 from mullion.binding.scope import OUTER, Columned, Scope, check_means_window
 from mullion.binding.windows import CONTINUOUS, Clock, grouped_window, result_window, stream_window
@@ -110,7 +110,7 @@ def read(
     """FROM and WHERE of a query without its SELECT. `outer` is the scope of the query around EXISTS; `one_window`: it
     groups the events of one window."""
     _refuse_outer_joins(query.source, context)
-    parts = Parts()
+    parts = FromClause()
     parts.add(query.source)
     relations = [context.relation(source, clock) for source in parts.sources]
     alone = one_window and len(relations) == 1
@@ -189,7 +189,7 @@ def _sides(condition: Expr, scope: Scope) -> tuple[Expr, Expr]:
 class _Bases:
     """Streams and sub-queries, each with the tables that its columns find and the conditions over these alone."""
 
-    def __init__(self, scope: Scope, parts: Parts, conditions: list[Expr], *, one_window: bool) -> None:
+    def __init__(self, scope: Scope, parts: FromClause, conditions: list[Expr], *, one_window: bool) -> None:
         self.scope, self.parts, self.conditions, self.one_window = scope, parts, conditions, one_window
         self.tables = [i for i, relation in enumerate(scope.relations) if isinstance(relation, Table)]
         bases = [i for i in range(len(scope.relations)) if i not in self.tables]

@@ -25,10 +25,10 @@ from mullion.expressions.shared import shared
 from mullion.expressions.typing import type_of
 from mullion.language.query import Column, Exists, Expr, Query, rewrite
 
-Reading = Callable[[Query, Clock, Scope], Read]
+ReadQuery = Callable[[Query, Clock, Scope], Read]
 
 
-def existing(layout: Layout, exists: Exists, negated: bool, clock: Clock, reading: Reading) -> Layout:
+def existing(layout: Layout, exists: Exists, negated: bool, clock: Clock, reading: ReadQuery) -> Layout:
     """The rows of the layout for which the sub-query finds a row, or, negated, none."""
     _refuse(exists)
     inner = reading(exists.query, clock, layout.scope)

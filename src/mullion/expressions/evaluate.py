@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 import mullion.expressions.functions  # noqa: F401  (fills the registry)
 from mullion.expressions.arrays import Mask
-from mullion.expressions.functions.base import FUNCTIONS, Form, Function, Signature
+from mullion.expressions.functions.base import FUNCTIONS, Function, Signature, VectorForm
 from mullion.expressions.functions.casts import cast_may_fail, cast_row, cast_vector
 from mullion.expressions.functions.numbers import BOUNDS
 from mullion.expressions.vector import Vector, constant, dtype_of
@@ -264,7 +264,7 @@ def _all_known(vectors: list[Vector]) -> Mask:
     return valid
 
 
-def _where_known(form: Form, type_: Type, vectors: list[Vector], valid: Mask) -> Vector:
+def _where_known(form: VectorForm, type_: Type, vectors: list[Vector], valid: Mask) -> Vector:
     """Objects cannot be computed with where they are None: only the known rows are handed on."""
     size = _sized(vectors)
     valid = np.broadcast_to(valid, (size,))

@@ -25,7 +25,7 @@ def names_read(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, Column))
 
 
-class Columns(Mapping[str, Vector]):
+class BatchColumns(Mapping[str, Vector]):
     """Columns by name. An expression that reads one column of texts is computed once for each different text.
 
     `named` tells which columns hold the values of expressions that were computed before.
@@ -45,8 +45,8 @@ class Columns(Mapping[str, Vector]):
     @staticmethod
     def of(
         batch: pa.RecordBatch | pa.Table, types: Mapping[str, Type], named: Mapping[Expr, str] | None = None
-    ) -> Columns:
-        columns = Columns(len(batch), named)
+    ) -> BatchColumns:
+        columns = BatchColumns(len(batch), named)
         for name, type_ in types.items():
             columns.add(name, batch.column(name), type_)
         return columns

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mullion.expressions.functions.numbers import BOUNDS
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Call, Cast, Column, Expr, Literal
 from mullion.language.types import Type
 
@@ -35,7 +35,7 @@ class Extent(NamedTuple):
     type: Type
 
 
-def extent_of(expr: Expr, columns: Columns) -> Extent | None:
+def extent_of(expr: Expr, columns: BatchColumns) -> Extent | None:
     """Where the values of an expression lie; None where that is not known, or where a step may leave its type."""
     match expr:
         case Literal(value=int(value), type=type_) if type_.is_integer:
@@ -54,7 +54,7 @@ def extent_of(expr: Expr, columns: Columns) -> Extent | None:
     return None
 
 
-def _of_column(name: str, columns: Columns) -> Extent | None:
+def _of_column(name: str, columns: BatchColumns) -> Extent | None:
     type_ = columns.type_of(name)
     if type_ is None or not type_.is_integer:
         return None
@@ -67,7 +67,7 @@ def _fitting(low: int, high: int, type_: Type) -> Extent | None:
     return Extent(low, high, type_) if least <= low and high <= most else None
 
 
-def never_fails(expr: Expr, columns: Columns) -> bool:
+def never_fails(expr: Expr, columns: BatchColumns) -> bool:
     """Whether no value of this batch is bad for the expression."""
     match expr:
         case Column() | Literal():
@@ -86,7 +86,7 @@ class RangeCondition(NamedTuple):
     inside: bool
 
 
-def as_difference(condition: Expr, columns: Columns) -> RangeCondition | None:
+def as_difference(condition: Expr, columns: BatchColumns) -> RangeCondition | None:
     """A comparison of two expressions as one of their difference with a constant; None where it is no such thing, or
     where this batch has values for which it might not be the same."""
     match condition:

@@ -25,7 +25,7 @@ from mullion.language.query import Column, walk
 from mullion.language.types import BIGINT, BOOLEAN
 from mullion.lazy import cached_property
 
-Key: TypeAlias = Vector | pa.Array | pa.ChunkedArray
+ProbeKey: TypeAlias = Vector | pa.Array | pa.ChunkedArray
 
 WIDEST_TABLE = 1 << 22
 """Whole numbers within so many of each other are found by position, others by hash."""
@@ -119,7 +119,7 @@ def prepare_versions(lookup: Lookup, tables: Sequence[pa.Table], needed: Collect
     return prepare(lookup, pa.concat_tables(tables), needed, version)
 
 
-def probe(prepared: Prepared, keys: Sequence[Key], length: int) -> tuple[Whole | None, Whole]:
+def probe(prepared: Prepared, keys: Sequence[ProbeKey], length: int) -> tuple[Whole | None, Whole]:
     """The rows that events find, as (events, rows): an event once for every row, once with -1 where it finds none.
 
     `keys` are the values of the lookup's keys over the events, and last the version, where there are several. They have
@@ -211,7 +211,7 @@ def _distinct(values: pa.Array | npt.NDArray[Any]) -> tuple[pa.Array | Whole, Wh
     return distinct, codes.astype(np.int64)
 
 
-def _codes(key: Key, distinct: pa.Array | Whole) -> Whole:
+def _codes(key: ProbeKey, distinct: pa.Array | Whole) -> Whole:
     """Which of the table's distinct values each event has; -1 for others and for NULL."""
     if isinstance(key, Vector):
         if isinstance(distinct, pa.Array):

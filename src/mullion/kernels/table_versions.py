@@ -25,7 +25,7 @@ from mullion.kernels.lookup import Prepared, prepare
 MOST_VERSIONS = 4
 """Versions of a table that stay prepared for a lookup."""
 
-Versions: TypeAlias = Sequence[pa.Table]
+TableVersions: TypeAlias = Sequence[pa.Table]
 
 
 class PreparedTables:
@@ -59,7 +59,7 @@ def oldest_batch(events: pa.Table | None) -> int | None:
     return int(batches_read(events).min())
 
 
-def versions_read(reads: Whole, tables: Callable[[int], Versions]) -> tuple[list[Versions], Index | None]:
+def versions_read(reads: Whole, tables: Callable[[int], TableVersions]) -> tuple[list[TableVersions], Index | None]:
     """The distinct versions of some tables that events of these batches see, and which of them each does; None where
     all see the same.
 
@@ -71,7 +71,7 @@ def versions_read(reads: Whole, tables: Callable[[int], Versions]) -> tuple[list
     starts = np.flatnonzero(np.concatenate([[True], reads[1:] != reads[:-1]]))
     batches, of_run = np.unique(reads[starts], return_inverse=True)
     distinct: dict[tuple[int, ...], int] = {}
-    versions: list[Versions] = []
+    versions: list[TableVersions] = []
     numbers = []
     for batch in batches.tolist():
         own = tables(batch)

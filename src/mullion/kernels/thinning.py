@@ -22,12 +22,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
-from mullion.kernels.columns import Columns, names_read
+from mullion.expressions.arrays import Real
+from mullion.kernels.columns import BatchColumns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
 
-Unsigned = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.float64]
+Hashes = npt.NDArray[np.uint64]
 
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
@@ -73,7 +73,7 @@ class Thinning:
         share = self.share if self.least is None else self.tied
         return max(-(1 << 63), min((1 << 63) - 1, math.floor(share * (1 << 64)) - (1 << 63)))
 
-    def keeps(self, values: Numbers | None, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def keeps(self, values: Real | None, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         chosen = hashes < self.limit
         if self.least is None or values is None:
             return chosen
@@ -95,7 +95,7 @@ class Thinning:
 WHOLE = Thinning()
 
 
-def cut_by(values: Numbers, weight: float) -> Thinning:
+def cut_by(values: Real, weight: float) -> Thinning:
     """What keeps the share 1 / weight of the events with the most, going by a sample of their values.
 
     >>> cut_by(np.array([5.0, 1.0, 2.0, 9.0]), 2.0)
@@ -113,7 +113,7 @@ def cut_by(values: Numbers, weight: float) -> Thinning:
     return Thinning(weight, least, float(min(1.0, max(0.0, share))))
 
 
-def in_order_of_worth(values: Any, present: Any) -> Numbers:
+def in_order_of_worth(values: Any, present: Any) -> Real:
     """Numbers that compare as worths do: NULL is the least, NaN the most."""
     numbers = np.asarray(values, np.float64)
     return np.where(present, np.where(np.isnan(numbers), np.inf, numbers), -np.inf)
@@ -150,7 +150,7 @@ class Thinner:
         """Which events are kept. Records without a time are, since they are set aside by themselves."""
         values = None
         if self.by is not None:
-            worth = Columns.of(events, self.reads).value(self.by)
+            worth = BatchColumns.of(events, self.reads).value(self.by)
             values = in_order_of_worth(worth.values, worth.valid)
         kept = self.thinning.keeps(values, identity_hash(part, places, self.stream))
         column = events.column(time)
@@ -198,7 +198,7 @@ def identity_hash(
         return _hash(places.view(np.uint64), seeds).view(np.int64)
 
 
-def _hash(values: Unsigned, seed: Unsigned | np.uint64) -> Unsigned:
+def _hash(values: Hashes, seed: Hashes | np.uint64) -> Hashes:
     """XXH64 of eight bytes."""
     hashed = (seed + _P5 + np.uint64(8)) ^ (_turned(values * _P2, 31) * _P1)
     hashed = _turned(hashed, 27) * _P1 + _P4
@@ -207,7 +207,7 @@ def _hash(values: Unsigned, seed: Unsigned | np.uint64) -> Unsigned:
     return np.asarray(hashed ^ (hashed >> np.uint64(32)), np.uint64)
 
 
-def _turned(values: Unsigned, bits: int) -> Unsigned:
+def _turned(values: Hashes, bits: int) -> Hashes:
     return np.asarray((values << np.uint64(bits)) | (values >> np.uint64(64 - bits)), np.uint64)
 
 

@@ -44,7 +44,7 @@ from mullion.expressions.coding.canonical import canonical_floats
 from mullion.expressions.coding.dictionary import row_codes
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER, THE_END
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
 from mullion.operators.bad_values import BadValues
@@ -146,7 +146,7 @@ class AggregatedOperator(Operator):
 
     def _needed(self, fresh: TimedRows) -> TimedRows:
         """The rows with what is evaluated on them instead of their own columns."""
-        columns = Columns.of(fresh.rows, self._read)
+        columns = BatchColumns.of(fresh.rows, self._read)
         arrays = [columns.value(expr).to_arrow() for expr in self._types] or [pa.nulls(len(fresh))]
         return replace(fresh, rows=pa.table(arrays, schema=self._rows))
 

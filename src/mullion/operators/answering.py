@@ -31,8 +31,8 @@ from mullion.planner.relation_stats import Stats
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits, no_limits
 
-Tables = Callable[[str], pa.Table]
-"""The rows of a table by its name, as a step sees them."""
+TableByName = Callable[[str], pa.Table]
+"""The rows of a table by its name, as a step or a question sees them."""
 TablesRead = Callable[[str, str, int], pa.Table]
 """The rows of a table as a batch of a stream saw them: the stream, the table, and the number of the batch."""
 
@@ -120,7 +120,7 @@ class Answering:
         settled: Mapping[str, StepEvents],
         since: int,
         now: int,
-        table: Tables,
+        table: TableByName,
         *,
         newest: int | None,
         ended: bool,
@@ -192,7 +192,7 @@ class Answering:
         bad, self.bad = self.bad, {}
         return bad
 
-    def _look_up(self, network: Network, table: Tables, read_with: TablesRead | None, since: int) -> None:
+    def _look_up(self, network: Network, table: TableByName, read_with: TablesRead | None, since: int) -> None:
         """Give operators the tables that rows are looked up in: as this step finds them, or as events found them when
         they were read. They are prepared once for each version."""
         for node, working in network.working.items():

@@ -41,7 +41,7 @@ from mullion.expressions.coding.code_table import CodeTable
 from mullion.expressions.coding.dictionary import decoded, decoded_schema
 from mullion.expressions.coding.hashes import keys_of
 from mullion.instants import EVER_BEFORE, NEVER
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
@@ -328,6 +328,6 @@ class _Seen:
 
 def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     """The keys of rows as a table; without keys all rows have the same one."""
-    columns = Columns.of(rows, {name: node.types[name] for name in names_in(keys)})
+    columns = BatchColumns.of(rows, {name: node.types[name] for name in names_in(keys)})
     arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))

@@ -19,7 +19,7 @@ from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import decoded, row_codes
 from mullion.expressions.coding.hashes import Keys
 from mullion.instants import EVER_BEFORE, FOREVER, NEVER
-from mullion.kernels.columns import Columns, names_read
+from mullion.kernels.columns import BatchColumns, names_read
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import Column
 from mullion.language.types import Type
@@ -54,7 +54,7 @@ class ClosedKeys:
     def ending(self, events: pa.Table) -> Mask:
         """The events that are the last ones of their keys."""
         when = self.punctuation.when
-        found = Columns.of(events, {name: self._types[name] for name in names_read(when)}).value(when)
+        found = BatchColumns.of(events, {name: self._types[name] for name in names_read(when)}).value(when)
         return np.asarray(found.values.astype(np.bool_) & found.valid)
 
     def add(self, events: pa.Table, times: Times) -> pa.Table:

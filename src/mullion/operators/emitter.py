@@ -10,7 +10,7 @@ import pyarrow as pa
 from mullion.algebra.relation import Relation
 from mullion.expressions.arrays import Array, Codes, Index
 from mullion.expressions.coding.dictionary import row_codes
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.operators.emission import (
     Emission,
     Visibility,
@@ -90,7 +90,7 @@ class Emitter:
         """By instant, then ORDER BY, then by place."""
         terms: list[Codes] = []
         if self.relation.order_by:
-            columns = Columns.of(timed.rows.take(pa.array(emission.row)), self.relation.root.types)
+            columns = BatchColumns.of(timed.rows.take(pa.array(emission.row)), self.relation.root.types)
             for expr, descending, nulls_first in self.relation.order_by:
                 column = columns.value(expr).to_arrow()
                 terms.append(ranked(column, descending=descending, nulls_first=nulls_first))

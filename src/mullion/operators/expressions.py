@@ -9,7 +9,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Mask
 from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.expressions.vector import arrow_type
-from mullion.kernels.columns import Columns, names_read
+from mullion.kernels.columns import BatchColumns, names_read
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
 from mullion.operators.timed_rows import TimedRows
@@ -35,7 +35,9 @@ def computed(expr: Expr, timed: TimedRows, types: Mapping[str, Type]) -> pa.Arra
     return _plain(_columns(timed.decoded, timed.rows, types, [expr]).array(expr))
 
 
-def _columns(decoded: Columns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]) -> Columns:
+def _columns(
+    decoded: BatchColumns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]
+) -> BatchColumns:
     for name in names_in(expressions):
         if name not in decoded:
             decoded.add(name, rows.column(name), types[name])
@@ -50,7 +52,9 @@ def key_function(keys: Sequence[Expr], types: Mapping[str, Type], *, null_is_val
     """What gives the keys of rows."""
 
     def keys_of_rows(rows: pa.Table) -> Keys:
-        decoded = _columns(Columns(rows.num_rows), rows, types, [key for key in keys if not isinstance(key, Column)])
+        decoded = _columns(
+            BatchColumns(rows.num_rows), rows, types, [key for key in keys if not isinstance(key, Column)]
+        )
         found = [rows.column(key.name) if isinstance(key, Column) else decoded.array(key) for key in keys]
         return keys_of(found, rows.num_rows, null_is_value=null_is_value)
 

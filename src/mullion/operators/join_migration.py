@@ -16,7 +16,7 @@ import pyarrow as pa
 from mullion.algebra.column_names import conjunction
 from mullion.algebra.nodes import Join
 from mullion.expressions.vector import arrow_type
-from mullion.kernels.columns import Columns, names_read
+from mullion.kernels.columns import BatchColumns, names_read
 from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.operators.base import Parts
@@ -58,7 +58,7 @@ def _wanted(table: pa.Table, predicates: Sequence[Expr], types: Mapping[str, Typ
     if not predicates:
         return table
     predicate = conjunction(predicates)
-    columns = Columns(len(table))
+    columns = BatchColumns(len(table))
     for name in names_read(predicate):
         lacks = name not in table.column_names
         columns.add(name, pa.nulls(len(table), arrow_type(types[name])) if lacks else table.column(name), types[name])

@@ -38,7 +38,7 @@ from mullion.expressions.coding.dictionary import row_codes
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.instants import EVER_BEFORE, FOREVER, THE_END
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Column, Expr, walk
 from mullion.language.render import render
 from mullion.language.types import BIGINT
@@ -99,7 +99,7 @@ class CellLayout:
         numbers = np.array(operations, np.int64)
         return CellLayout(tuple(states.values()), numbers, np.concatenate(identity).reshape(1, -1))
 
-    def lifted(self, columns: Columns, count: int) -> Array:
+    def lifted(self, columns: BatchColumns, count: int) -> Array:
         """The numbers of so many results, each as a cell of its own."""
         numbers = np.ones((count, len(self.operations)), np.int64)
         ones = Vector(BIGINT, np.ones(count, np.int64), np.ones(count, np.bool_))
@@ -217,7 +217,7 @@ class JoinSynopsisOperator(Operator):
             places = np.minimum(places, start + longer)
         step, origin = self.node.grid
         places = places - (places - origin) % step
-        columns = Columns.of(fresh.rows, self._read)
+        columns = BatchColumns.of(fresh.rows, self._read)
         keys = pa.table([_key(columns.value(key)) for key, _ in self.node.keys], schema=self._key_schema)
         return _Results(keys, fresh.start, places, self._layout.lifted(columns, len(fresh)))
 

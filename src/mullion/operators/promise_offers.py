@@ -11,7 +11,7 @@ from mullion.algebra.nodes import Promising
 from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.expressions.arrays import Codes, Counts, Index
 from mullion.expressions.vector import Vector
-from mullion.kernels.columns import Columns, names_read
+from mullion.kernels.columns import BatchColumns, names_read
 from mullion.language.types import BIGINT
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.timed_rows import TimedRows
@@ -57,12 +57,12 @@ def numbered_rows(window: KeyedSubWindow, wanted: Codes) -> tuple[Index, Index]:
 
 def promise_of(node: Promising, i: int, rows: pa.Table, met: Counts) -> Vector:
     """What each row of input i promises when so many meet it, or are like it."""
-    columns = Columns(len(rows))
+    columns = BatchColumns(len(rows))
     columns.add(ESTIMATE, pa.array(met), BIGINT)
     return promise_value(node, i, rows, columns)
 
 
-def promise_value(node: Promising, i: int, rows: pa.Table, columns: Columns) -> Vector:
+def promise_value(node: Promising, i: int, rows: pa.Table, columns: BatchColumns) -> Vector:
     """The same where the estimate is one of the columns, and others may be."""
     promise, types = node.promises[i], node.parts[i].types
     for name in names_read(promise):

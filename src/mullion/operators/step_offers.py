@@ -25,7 +25,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Join, Promising
 from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.expressions.arrays import Codes, Index, Times
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT
 from mullion.operators.agenda import Entries
@@ -89,7 +89,7 @@ class _Counted:
     entries: Entries
     row: Index
     grain: Index
-    columns: Columns
+    columns: BatchColumns
     """Of the new rows, with the estimate."""
 
 
@@ -237,7 +237,7 @@ class StepOffers:
         row, grain = np.nonzero(counts)
         until = self.came[0] + self.new[0] if i else self.came[1]
         limits = _limits(SubWindows(other), start[row], ages, (since, until))
-        columns, at = Columns(len(fresh)), np.arange(len(row))
+        columns, at = BatchColumns(len(fresh)), np.arange(len(row))
         columns.add(ESTIMATE, pa.array(counts.sum(axis=1)), BIGINT)
         entries = Entries(
             np.full(len(row), i, np.int64),

@@ -31,7 +31,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Ids, Index, Mask, Times, Whole
 from mullion.expressions.coding.dictionary import decoded
 from mullion.expressions.readonly import frozen
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.operators.kernels.time_order import is_in_time_order
 from mullion.operators.missing import Missing
 
@@ -81,9 +81,9 @@ class TimedRows:
         return self if rows is self.rows else self.with_rows(rows)
 
     @cached_property
-    def decoded(self) -> Columns:
+    def decoded(self) -> BatchColumns:
         """Where the columns of these rows, and what is computed of them, are kept for all operators above."""
-        return Columns(len(self))
+        return BatchColumns(len(self))
 
     @cached_property
     def memo(self) -> dict[str, Any]:

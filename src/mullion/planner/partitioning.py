@@ -30,7 +30,7 @@ from collections.abc import Mapping
 
 from mullion.algebra.nodes import Distinct, Node, Project, Scan, scans
 from mullion.algebra.relation import Relation
-from mullion.algebra.splitting import Keys, ShardKeys, by_any
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, by_any
 from mullion.language.query import Column
 from mullion.language.render import render
 
@@ -51,7 +51,7 @@ def shard_keys(root: Node) -> ShardKeys | None:
     return root.split_where_rows_meet() or by_any(root, [Column(name) for name in root.types])
 
 
-def relation_keys(relation: Relation) -> dict[str, Keys] | None:
+def relation_keys(relation: Relation) -> dict[str, KeyExpressions] | None:
     """The keys by which each stream's events are split so that the answers of the shards together are the query's; None
     if there are none.
 
@@ -74,7 +74,7 @@ def relation_keys(relation: Relation) -> dict[str, Keys] | None:
     return None if by_scan is None else {scan.stream: keys for scan, keys in by_scan.items()}
 
 
-def describe_keys(keys: Mapping[str, Keys]) -> str:
+def describe_keys(keys: Mapping[str, KeyExpressions]) -> str:
     """In words: `orders by id, payments by order_id`."""
     return ", ".join(f"{stream} by {' and '.join(map(render, keys[stream]))}" for stream in sorted(keys))
 

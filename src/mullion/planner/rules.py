@@ -213,10 +213,10 @@ def choose_synopses(plan: Plan, seen: Observed) -> Plan:
     return _because(plan, "choose_synopses", synopses_text(plan))
 
 
-Rule = Callable[[Plan, Observed], Plan]
-SHARING: tuple[Rule, ...] = (group_by_key_sets, count_values, share_predicates, share_states, count_bad_values)
+PlanningRule = Callable[[Plan, Observed], Plan]
+SHARING: tuple[PlanningRule, ...] = (group_by_key_sets, count_values, share_predicates, share_states, count_bad_values)
 """What says what the queries of each key set need."""
-RULES: tuple[Rule, ...] = (choose_slices, *SHARING, compose_slices, choose_way, choose_synopses)
+RULES: tuple[PlanningRule, ...] = (choose_slices, *SHARING, compose_slices, choose_way, choose_synopses)
 
 
 def groupings_of(stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Grouping, ...]:

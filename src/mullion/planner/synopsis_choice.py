@@ -12,11 +12,9 @@ from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mullion.aggregates import Partial
-
-Places = npt.NDArray[np.intp]
+from mullion.expressions.arrays import Index
 
 TREE = 0.9
 """A window of b takes so many times log2 b accesses of the tree."""
@@ -59,7 +57,7 @@ def fewest_by_time(intervals: int, partial: Partial) -> int | None:
     return None if gained <= 0 else max(LEAST_TOGETHER, ceil(walking.walked * intervals / gained))
 
 
-def walk_pays(low: Places, high: Places, partial: Partial) -> bool:
+def walk_pays(low: Index, high: Index, partial: Partial) -> bool:
     """Whether these windows are answered sooner on walks than through the tree. The question takes far less time than
     either."""
     if len(low) < LEAST_WINDOWS:

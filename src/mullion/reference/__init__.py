@@ -45,19 +45,19 @@ from mullion.algebra.window_aggregate import window_aggregate
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.relations import bind
 from mullion.language.query import Query
-from mullion.reference.answer import Answer, Rows, Tables
+from mullion.reference.answer import Answer, Rows, TablesWithRows
 from mullion.reference.relations import answer_relation
 from mullion.reference.window_aggregates import answer_windows
 from mullion.reference.windows import WindowContent, answered, answered_at, newest
-from mullion.reference.world import Versions
+from mullion.reference.world import VersionedTables
 
 
 def answer(
     asked: Query | Relation,
     streams: Stream | Mapping[str, Stream],
     events: Rows | Mapping[str, Rows],
-    tables: Tables | None = None,
-    versions: Versions | None = None,
+    tables: TablesWithRows | None = None,
+    versions: VersionedTables | None = None,
     event_time: int | None = None,
     shed: Sequence[int] = (),
 ) -> Answer:
@@ -84,7 +84,11 @@ def answer(
 
 
 def answer_at(
-    asked: Query | Relation, stream: Stream, events: Rows, instants: Collection[int], tables: Tables | None = None
+    asked: Query | Relation,
+    stream: Stream,
+    events: Rows,
+    instants: Collection[int],
+    tables: TablesWithRows | None = None,
 ) -> Answer:
     """The answer of a query with SLIDE AT MOST over a bounded input at the instants that were chosen for it."""
 
@@ -97,7 +101,7 @@ def answer_at(
     return answer_windows(relation, stream, events, given, at_instants)
 
 
-def ask(query: Query, stream: Stream, events: Rows, tables: Tables | None = None) -> Answer:
+def ask(query: Query, stream: Stream, events: Rows, tables: TablesWithRows | None = None) -> Answer:
     """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
 
     def only_newest(*given: Any) -> list[WindowContent]:

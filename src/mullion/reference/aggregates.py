@@ -14,7 +14,7 @@ from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.language.types import Type
 
 EXACT = Context(prec=200)
-Counts = list[tuple[Any, int]]
+ValuesWithCounts = list[tuple[Any, int]]
 
 
 def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None = None) -> Any:
@@ -101,7 +101,7 @@ def sort_key(value: Any, *, nulls_low: bool = True) -> tuple[Any, ...]:
     return (1, value)
 
 
-def counted(values: Sequence[Any]) -> Counts:
+def counted(values: Sequence[Any]) -> ValuesWithCounts:
     """Each value once with how often it occurs, the smallest first."""
     counts: dict[Any, int] = {}
     for value in map(canonical, values):
@@ -109,7 +109,7 @@ def counted(values: Sequence[Any]) -> Counts:
     return sorted(counts.items(), key=lambda pair: sort_key(pair[0]))
 
 
-def most_frequent(values: Sequence[Any]) -> Counts:
+def most_frequent(values: Sequence[Any]) -> ValuesWithCounts:
     """Of equally frequent values the smaller first."""
     return sorted(counted(values), key=lambda pair: -pair[1])
 

@@ -12,7 +12,7 @@ from mullion.language.types import Type
 DAY = 86_400_000_000
 
 Rows = Sequence[Mapping[str, Any]]
-Tables = Mapping[str, tuple[Table, Rows]]
+TablesWithRows = Mapping[str, tuple[Table, Rows]]
 
 
 @dataclass(frozen=True)

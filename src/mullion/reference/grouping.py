@@ -13,8 +13,8 @@ from mullion.reference.aggregates import aggregate, sort_key
 from mullion.reference.expressions import TIME, contribution, one_value, value
 from mullion.reference.rows import Row, glued, moments
 
-Group = tuple[Any, ...]
-Piece = tuple[tuple[Group, tuple[Any, ...]], int, int]
+GroupValues = tuple[Any, ...]
+ResultPiece = tuple[tuple[GroupValues, tuple[Any, ...]], int, int]
 """((group, what its row is equal to), from, to)."""
 
 
@@ -33,13 +33,13 @@ class Contributions:
             own[TIME] = Vector.of(BIGINT, [row.start])
         self.group = [one_value([value(key, own) for key, _ in node.keys]) for own in columns]
         self.given = [[contribution(bound, own) for bound in node.aggregates] for own in columns]
-        self.values: dict[tuple[Group, tuple[Any, ...]], tuple[Any, ...]] = {}
+        self.values: dict[tuple[GroupValues, tuple[Any, ...]], tuple[Any, ...]] = {}
 
-    def snapshot(self, moment: int, instant: int | None = None) -> list[tuple[Group, tuple[Any, ...]]]:
+    def snapshot(self, moment: int, instant: int | None = None) -> list[tuple[GroupValues, tuple[Any, ...]]]:
         """The result over the rows of a moment; `values` then has its rows."""
         there = [i for i, row in enumerate(self.rows) if row.is_held_at(moment)]
         is_complete = len(there) == sum(row.is_held_at(moment) for row in self.whole)
-        groups: dict[Group, list[int]] = {} if self.node.keys else {(): []}
+        groups: dict[GroupValues, list[int]] = {} if self.node.keys else {(): []}
         for i in there:
             groups.setdefault(self.group[i], []).append(i)
         result = []
@@ -54,7 +54,7 @@ class Contributions:
             result.append(what)
         return result
 
-    def rows_of(self, pieces: Iterable[Piece], *, stay: bool) -> list[Row]:
+    def rows_of(self, pieces: Iterable[ResultPiece], *, stay: bool) -> list[Row]:
         """Rows of pieces; `stay`: a new result does not end the one before (INTERNAL windows)."""
         pieces = list(pieces)
         ranked = sorted({group for (group, _), _, _ in pieces}, key=lambda group: [sort_key(key) for key in group])
@@ -72,7 +72,7 @@ def at_instants(
     groups, pieces = Contributions(node, rows, whole), []
     assert node.slide is not None
 
-    def at(instant: int) -> list[tuple[Group, tuple[Any, ...]]]:
+    def at(instant: int) -> list[tuple[GroupValues, tuple[Any, ...]]]:
         return groups.snapshot(instant - 1, instant)
 
     for instant in instants:

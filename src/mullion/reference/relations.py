@@ -17,18 +17,18 @@ from mullion.algebra.nodes import ResultWindow, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.reference import bounded, meanings, promising  # noqa: F401
-from mullion.reference.answer import Answer, Rows, Tables
+from mullion.reference.answer import Answer, Rows, TablesWithRows
 from mullion.reference.outputs import answer_of
 from mullion.reference.rows import Row
-from mullion.reference.world import Versions, World
+from mullion.reference.world import VersionedTables, World
 
 
 def answer_relation(
     relation: Relation,
     streams: Mapping[str, Stream],
     events: Mapping[str, Rows],
-    tables: Tables | None = None,
-    versions: Versions | None = None,
+    tables: TablesWithRows | None = None,
+    versions: VersionedTables | None = None,
     event_time: int | None = None,
 ) -> Answer:
     """The answer of a query over relations to bounded input: the events of each stream in the order of arrival."""
@@ -42,8 +42,8 @@ def result_rows(
     relation: Relation,
     streams: Mapping[str, Stream],
     events: Mapping[str, Rows],
-    tables: Tables | None = None,
-    versions: Versions | None = None,
+    tables: TablesWithRows | None = None,
+    versions: VersionedTables | None = None,
 ) -> list[Row]:
     """The rows of the query's result, with the times from when until when they are there."""
     relation = _windowed(relation)

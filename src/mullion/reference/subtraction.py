@@ -9,11 +9,11 @@ from typing import Any
 from mullion.reference.expressions import equal, one_value
 from mullion.reference.rows import Row, glued, moments
 
-Keys = Sequence[tuple[Any, ...]]
+RowKeys = Sequence[tuple[Any, ...]]
 """The keys of each row of a side."""
 
 
-def negation(left: list[Row], right: list[Row], left_keys: Keys, right_keys: Keys) -> list[Row]:
+def negation(left: list[Row], right: list[Row], left_keys: RowKeys, right_keys: RowKeys) -> list[Row]:
     """NOT EXISTS: while no row of the right has equal keys."""
 
     def snapshot(ours: list[int], theirs: list[int]) -> list[int]:

@@ -15,7 +15,7 @@ from mullion.language.limits import FURTHEST
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, DATE
 from mullion.reference.aggregates import aggregate, canonical, sort_key
-from mullion.reference.answer import DAY, Answer, Rows, Tables
+from mullion.reference.answer import DAY, Answer, Rows, TablesWithRows
 from mullion.reference.expressions import TIME, contribution, passes, value
 from mullion.reference.lookups import TableRows
 from mullion.reference.windows import WindowContent
@@ -43,7 +43,7 @@ def answer_windows(
     relation: Relation,
     stream: Stream,
     events: Rows,
-    tables: Tables,
+    tables: TablesWithRows,
     windows: Callable[..., list[WindowContent]],
     shed: Sequence[int] = (),
 ) -> Answer:

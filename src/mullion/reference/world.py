@@ -10,14 +10,14 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.language.query import Expr
 from mullion.language.types import DATE
-from mullion.reference.answer import DAY, Rows, Tables
+from mullion.reference.answer import DAY, Rows, TablesWithRows
 from mullion.reference.expressions import values_of
 from mullion.reference.instants import Instants
 from mullion.reference.outputs import held_from_to
 from mullion.reference.registry import MEANINGS
 from mullion.reference.rows import Row
 
-Versions = Mapping[str, Sequence[tuple[int, Rows]]]
+VersionedTables = Mapping[str, Sequence[tuple[int, Rows]]]
 """What a table is from a time on, by the table's name; the times ascend. Before the first it is as it was given."""
 
 
@@ -29,8 +29,8 @@ class World:
         relation: Relation,
         streams: Mapping[str, Stream],
         events: Mapping[str, Rows],
-        tables: Tables,
-        versions: Versions,
+        tables: TablesWithRows,
+        versions: VersionedTables,
         event_time: int | None = None,
     ) -> None:
         """`event_time` is how far event time has come in any stream, where that is further than the newest event."""

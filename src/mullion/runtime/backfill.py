@@ -25,7 +25,7 @@ from mullion.planner.plan import Pass, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
-from mullion.runtime.batch import ByGrouping, Source, Tables, collected, job_of, partials_of
+from mullion.runtime.batch import BatchSource, BatchTables, ByGrouping, collected, job_of, partials_of
 from mullion.runtime.kept_events import KeptEvents
 from mullion.runtime.lookup_tables import LookupTables, RunTables, TableAt
 from mullion.runtime.punctuations import Punctuations, without
@@ -50,7 +50,7 @@ class PastBatch(Protocol):
 
     def read(self, inputs: Input) -> pa.Table: ...
 
-    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping: ...
+    def partials_within(self, plan: Plan, tables: BatchTables, stretch: Stretch) -> ByGrouping: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class KeptBatch:
     def read(self, inputs: Input) -> pa.Table:
         return self.events.select([TIME, *inputs.columns])
 
-    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+    def partials_within(self, plan: Plan, tables: BatchTables, stretch: Stretch) -> ByGrouping:
         inputs = Input({name: type_ for name, type_ in self.stream.columns if name in self.events.schema.names})
         events = self.events.append_column(ARRIVAL, pa.array(np.arange(len(self.events))))
         alone = Pass((plan,))
@@ -75,7 +75,7 @@ class PastEvents:
     """What a stream has read, batch by batch, with the bounds of what counted then."""
 
     stream: Stream
-    source: Source
+    source: BatchSource
     some_were_late: bool
     limits: Mapping[int, int]
     """From which time on events were too far ahead, at offsets that had such events."""
@@ -173,7 +173,9 @@ class Backfill:
         return make_plan(self.past.stream, [replace(query, backfill=True) for query in queries], options)
 
 
-def _partials(plan: Plan, tables: Tables, batch: PastBatch, stretch: Stretch) -> tuple[Tally, list[PartialSubWindows]]:
+def _partials(
+    plan: Plan, tables: BatchTables, batch: PastBatch, stretch: Stretch
+) -> tuple[Tally, list[PartialSubWindows]]:
     """The partials of one batch's events; those that were late or ahead then are left out now."""
     collected = batch.partials_within(plan, tables, stretch)
     counted = Tally()

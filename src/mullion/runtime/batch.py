@@ -32,7 +32,7 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.storage.marks import Mark
 
-Tables = tuple[Prepared, ...]
+BatchTables = tuple[Prepared, ...]
 """The tables that events are looked up in, as a batch finds them."""
 
 ByGrouping = list[list[pa.Table]]
@@ -100,24 +100,24 @@ class Batch(Protocol):
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
         """The columns of the input and the time as `#t`, in the order of arrival. `texts` may come as dictionaries."""
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
+    def partials(self, together: Pass, tables: BatchTables, bounds: Stretch) -> list[Collected]:
         """The partials of each plan of the pass, made where the plans say."""
 
-    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+    def partials_within(self, plan: Plan, tables: BatchTables, stretch: Stretch) -> ByGrouping:
         """The partials of the events of a stretch of time."""
 
     def to_shards(
-        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: BatchTables, stretch: Stretch, mark: Mark
     ) -> Tally:
         """Write the partials of a grouping as those of a mark, each where its group is kept."""
 
-    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+    def groups(self, plan: Plan, grouping: Grouping, tables: BatchTables, most: int) -> int:
         """How many groups the first `most` events have."""
 
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
         """Begin to read what the partials of these groupings will need, if that can be done beside other work."""
 
-    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+    def statistics(self, groupings: Sequence[Grouping], tables: BatchTables = ()) -> Statistics:
         """What can be known of the batch before it is read, for all queries of the groupings: from its files without
         reading much of them, from the first events of other sources. Groupings that look up tables need these."""
 
@@ -128,7 +128,7 @@ class Batch(Protocol):
         """The records that lie before or after the bounds, or nowhere."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Where the batches of a stream come from, and what runs the work of shards."""
 
     failures: tuple[type[BaseException], ...]
@@ -194,7 +194,7 @@ def by_grouping(portions: Sequence[Sequence[pa.Table]], together: Pass) -> ByGro
     return grouped
 
 
-def job_of(together: Pass, inputs: Input, tables: Tables, batch: int, files: FileOrder | None = None) -> Job:
+def job_of(together: Pass, inputs: Input, tables: BatchTables, batch: int, files: FileOrder | None = None) -> Job:
     """What the kernel is to make of a batch's events."""
     slim = tuple(g.for_workers(method) for g, method in zip(together.groupings, together.methods, strict=True))
     return Job(slim, together.methods, together.windows, inputs, together.slicing, tables, batch, files)

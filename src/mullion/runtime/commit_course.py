@@ -17,13 +17,13 @@ from mullion.runtime.run_state import RunState
 from mullion.storage.journal import Commit, Journal
 from mullion.storage.marks import Mark
 
-State = TypeVar("State", bound=RunState)
+StateOfRun = TypeVar("StateOfRun", bound=RunState)
 
 
-class CommitCourse(ABC, Generic[State]):
+class CommitCourse(ABC, Generic[StateOfRun]):
     """What all commits have in common. Each kind of run says what it records, which files that names, what it shows."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateOfRun) -> None:
         self._state = state
         self._named_before: tuple[str, ...] = ()
         """The files that the commit before stands on."""

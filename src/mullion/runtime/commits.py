@@ -15,7 +15,7 @@ from mullion.runtime.batch import Batch
 from mullion.runtime.batch_input import RECORDED, BatchInput, Notes
 from mullion.runtime.column_structures import ColumnStructure
 from mullion.runtime.commit_course import CommitCourse
-from mullion.runtime.counts import Counts
+from mullion.runtime.counts import StreamCounts
 from mullion.runtime.holding import Holding
 from mullion.runtime.intake import new_intake
 from mullion.runtime.kept_events import Keeper
@@ -154,7 +154,7 @@ class Commits(CommitCourse[StreamState]):
         state.holding = Holding.restored(recorded.get("holding", (None, ())))
         state.overload.tally = ShedTally(*recorded.get("shed", ()))
         state.heartbeat, state.is_behind = recorded.get("heartbeat", (None, False))
-        state.counts = Counts(**recorded["counts"])
+        state.counts = StreamCounts(**recorded["counts"])
         state.backfilled = set(recorded["backfilled"])
         state.rows_of_static = recorded["rows"]
         if "schedule" in recorded:

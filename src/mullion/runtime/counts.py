@@ -31,7 +31,7 @@ class RunCounts:
 
 
 @dataclass
-class Counts(RunCounts):
+class StreamCounts(RunCounts):
     """What --stats reports of a stream."""
 
     batches: int = 0

@@ -16,8 +16,8 @@ from typing import Any
 from mullion.algebra.streams import Stream
 from mullion.kernels.thinning import WHOLE, Thinning, cut_by
 from mullion.options import Options
-from mullion.runtime.batch import Batch, Source
-from mullion.runtime.counts import Counts, add_counts
+from mullion.runtime.batch import Batch, BatchSource
+from mullion.runtime.counts import StreamCounts, add_counts
 from mullion.runtime.monitor import Monitor, Policy
 from mullion.slices.shed_tally import ShedTally
 from mullion.storage.batch_notes import BatchNotes
@@ -34,7 +34,7 @@ SAMPLED = 20_000
 
 
 class Overload:
-    def __init__(self, stream: Stream, options: Options, source: Source, files: CommittedFiles | None) -> None:
+    def __init__(self, stream: Stream, options: Options, source: BatchSource, files: CommittedFiles | None) -> None:
         heaviest = 1.0 if stream.shedding is None else stream.shedding.heaviest
         self._stream, self._source = stream, source
         self.monitor = Monitor(Policy(options.behind_after, options.relief, heaviest))
@@ -44,9 +44,9 @@ class Overload:
         """What is kept of the batch at work, or of the last one."""
         self.tally = ShedTally()
         """What windows have lost."""
-        self._before = Counts()
+        self._before = StreamCounts()
 
-    def thinned(self, batch: Batch, counts: Counts) -> Batch:
+    def thinned(self, batch: Batch, counts: StreamCounts) -> Batch:
         """The batch as far as its events are kept."""
         self._before = replace(counts)
         if self._stream.shedding is None:
@@ -84,7 +84,7 @@ class Overload:
             name, why = self._stream.name, "is behind" if now > before else "recovers"
             log.warning("stream '%s' %s: %s %s", name, why, how, what)
 
-    def count(self, counts: Counts, queries: list[str], shed: int) -> int:
+    def count(self, counts: StreamCounts, queries: list[str], shed: int) -> int:
         """Count what was shed of the batch. Returns how many records came."""
         kept = sum(getattr(counts, kind) - getattr(self._before, kind) for kind in _RECORDS)
         counts.shed += shed

@@ -24,7 +24,7 @@ from mullion.storage.journal import Journal, Standings
 from mullion.storage.manifest import relations_noted
 
 Streams = tuple[str, ...]
-Key = tuple[Streams, str]
+RunKey = tuple[Streams, str]
 """The streams of relations that go in step, and the tag of one that goes by itself."""
 
 
@@ -43,7 +43,7 @@ class RelationRuns:
         self._sink, self._options, self._checkpoint = sink, options, checkpoint
         self._tables, self._sharding = tables, sharding
         self._published = Published() if published is None else published
-        self.runs: dict[Key, RelationRun] = {}
+        self.runs: dict[RunKey, RelationRun] = {}
 
     def directory(self, streams: Streams, tag: str = "") -> Path | None:
         """Where the relations over these streams keep what a restart needs."""
@@ -87,7 +87,7 @@ class RelationRuns:
 
     def set_relations(self, relations: Iterable[Relation]) -> None:
         """All relations from now on."""
-        by_key: dict[Key, list[Relation]] = {key: [] for key in self.runs}
+        by_key: dict[RunKey, list[Relation]] = {key: [] for key in self.runs}
         for relation in relations:
             by_key.setdefault((relation.streams, relation.tag), []).append(relation)
         for key, mine in by_key.items():

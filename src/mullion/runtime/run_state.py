@@ -18,7 +18,7 @@ from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from mullion.storage.scratch import Scratch
 
-Query = TypeVar("Query", bound=Standing)
+StandingQuery = TypeVar("StandingQuery", bound=Standing)
 
 
 class RunState:
@@ -46,7 +46,7 @@ class RunState:
         self.committed: Mark | None = None
         self._scratch = Scratch()
 
-    def admitted(self, queries: Iterable[Query]) -> list[Query]:
+    def admitted(self, queries: Iterable[StandingQuery]) -> list[StandingQuery]:
         """Of the queries that are to be answered from now on, those that are not stopped. Each counts for itself."""
         admitted = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
         texts = {query.name: query.text for query in admitted}

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes import Node, scans
 from mullion.algebra.relation import Relation
-from mullion.algebra.splitting import Keys
+from mullion.algebra.splitting import KeyExpressions
 from mullion.expressions.arrays import Index
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
@@ -57,7 +57,7 @@ TableAtReading = tuple[str, str, int]
 class RelationGroup:
     """Relations whose events are split by the same keys."""
 
-    keys: Mapping[str, Keys]
+    keys: Mapping[str, KeyExpressions]
     relations: tuple[Relation, ...]
     plans: Mapping[str, Node]
 
@@ -232,7 +232,7 @@ class _Shard:
             answering.restore(mine)
 
 
-def fallen_to(shard: int, count: int, rows: pa.Table, keys: Keys, types: Mapping[str, Type]) -> Index:
+def fallen_to(shard: int, count: int, rows: pa.Table, keys: KeyExpressions, types: Mapping[str, Type]) -> Index:
     """The rows that belong to a shard. Equal keys belong to the same, in every process.
 
     >>> from mullion.language.query import Column

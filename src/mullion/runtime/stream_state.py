@@ -18,9 +18,9 @@ from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.ahead import Ahead
-from mullion.runtime.batch import Source
+from mullion.runtime.batch import BatchSource
 from mullion.runtime.batch_input import BatchInput, Notes
-from mullion.runtime.counts import Counts
+from mullion.runtime.counts import StreamCounts
 from mullion.runtime.holding import Holding
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import NO_TABLES, LookupTables, RunTables
@@ -59,14 +59,14 @@ class StreamState(RunState):
     is_behind: bool = False
     """A heartbeat is committed, and what it made due is not."""
 
-    counts: Counts
+    counts: StreamCounts
 
     def __init__(
         self,
         stream: Stream,
         sink: Sink,
         options: Options,
-        source: Source,
+        source: BatchSource,
         *,
         journal: Journal | None = None,
         static: bool = False,
@@ -94,7 +94,7 @@ class StreamState(RunState):
         self.is_restored = False
         """The state is that of a commit, and no queries have been set since."""
         self.restored_order: tuple[Mapping[str, Any], list[tuple[str, pa.Table]]] = {}, []
-        self.counts = Counts()
+        self.counts = StreamCounts()
         self.oldest: int | None = None
         self.newest: int | None = None
         self.newest_since = 0

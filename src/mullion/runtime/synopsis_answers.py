@@ -29,7 +29,7 @@ from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure
 from mullion.slices import intervals
 from mullion.slices.column_synopses import ColumnSynopsis
-from mullion.slices.intervals import Interval
+from mullion.slices.intervals import NumberInterval
 from mullion.slices.waiting_values import WaitingValues
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Approximately:
     def source(self) -> str:
         return f"the synopsis {', '.join(self.used)} (timegram)"
 
-    def of(self, expr: Expr) -> Interval:
+    def of(self, expr: Expr) -> NumberInterval:
         """Bounds of an item, which is made of aggregates and numbers."""
         match expr:
             case AggregateCall():
@@ -198,7 +198,7 @@ class _Approximately:
         hint = f"a timegram answers {', '.join(BOUNDED)} of a column, and +, -, * and / of these and of numbers"
         raise NotSupported("this item of SELECT APPROX", expr.place or self.query.place, hint=hint)
 
-    def _of_aggregate(self, call: AggregateCall) -> Interval:
+    def _of_aggregate(self, call: AggregateCall) -> NumberInterval:
         if call.function not in BOUNDED or call.distinct or call.where:
             hint = f"a timegram answers {', '.join(BOUNDED)} of a column, without DISTINCT and FILTER"
             raise NotSupported("this item of SELECT APPROX", call.place or self.query.place, hint=hint)

@@ -19,6 +19,7 @@ from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
 from mullion.kernels.lookup import Prepared, prepare
 from mullion.language.query import Axis, Window
+from mullion.operators.answering import TableByName
 from mullion.operators.network import StepEvents
 from mullion.planner.plan import Grouping
 from mullion.planner.rules import make_plan
@@ -56,9 +57,6 @@ SharedSubWindows = tuple[tuple[PartialSubWindows, ...], KeptStretches]
 Evaluate = Callable[[Stream, pa.Table, Sequence[Grouping]], tuple[pa.Table, Input]]
 """Events of a stream with what only the source can evaluate of some groupings, and what they arrive as."""
 
-Tables = Callable[[str], pa.Table]
-"""The rows of a table by its name."""
-
 
 @dataclass(frozen=True)
 class View:
@@ -76,7 +74,7 @@ class View:
     """Tables that events were looked up in, as the batch found them."""
     _in_order: dict[str, WaitingValues] = field(default_factory=dict, compare=False, repr=False)
 
-    def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: Tables) -> SourcedRows:
+    def ask(self, query: SlicedAggregation, evaluate: Evaluate, table: TableByName) -> SourcedRows:
         """Answer a question over the stream. `evaluate` computes what the kernel cannot, `table` gives the rows of
         tables that no query has looked at."""
         return exact_answer(query, self) or StreamQuestion(query, self.stream, self, evaluate, table).answer()
@@ -152,7 +150,7 @@ class StreamQuestion:
     stream: Stream
     view: View
     evaluate: Evaluate
-    table: Tables
+    table: TableByName
 
     def answer(self) -> SourcedRows:
         """From sub-windows up to the newest event, or kept events, or sub-windows up to an earlier time."""

@@ -17,7 +17,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import check_close, following_after_the_end
 from mullion.errors import MullionError
 from mullion.language.parse import parse_duration
-from mullion.runtime.counts import Counts
+from mullion.runtime.counts import StreamCounts
 from mullion.runtime.run_state import RunState
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.answers import AnswerStore
@@ -37,7 +37,7 @@ from mullion.spark.sources import is_endless
 class AtStart:
     """What runs before this one had counted for each stream, and answered in all."""
 
-    counts: dict[str, Counts] = field(default_factory=dict)
+    counts: dict[str, StreamCounts] = field(default_factory=dict)
     answers: int = 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mullion.algebra.nodes.base import Columns
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.mistakes import ScriptMistakes
@@ -27,7 +28,6 @@ from mullion.language.script import (
 )
 from mullion.planner.explain import Explanation
 from mullion.runtime.asking import prepare
-from mullion.spark.headers import Columns
 from mullion.spark.results import OneAnswer
 from mullion.spark.sources import check_format
 from mullion.summaries.kinds import DEFAULT, KINDS

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from mullion.catalog.catalog import Catalog
-from mullion.runtime.counts import Counts
+from mullion.runtime.counts import StreamCounts
 from mullion.service.answers import AnswerStore
 from mullion.service.explaining import Explainer
 from mullion.service.operation import AtStart, Operation
@@ -50,7 +50,7 @@ class Status:
         }
 
     @property
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, StreamCounts]:
         """What was counted for each stream."""
         return {name: run.counts for name, run in self._runs.streams.items()}
 

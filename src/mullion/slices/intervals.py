@@ -12,14 +12,14 @@ from fractions import Fraction
 from math import inf, isfinite, isnan, nan, nextafter
 from typing import Any
 
-Interval = tuple[Any, Any]
+NumberInterval = tuple[Any, Any]
 """Low and high; both None for NULL."""
 
-NULL: Interval = (None, None)
-ANYTHING: Interval = (-inf, nan)
+NULL: NumberInterval = (None, None)
+ANYTHING: NumberInterval = (-inf, nan)
 
 
-def of_number(value: Any) -> Interval:
+def of_number(value: Any) -> NumberInterval:
     """A number as it was written; a double may be a little off it.
 
     >>> of_number(3), of_number(0.5)
@@ -29,7 +29,7 @@ def of_number(value: Any) -> Interval:
     return _down(exact), _up(exact)
 
 
-def negative(a: Interval) -> Interval:
+def negative(a: NumberInterval) -> NumberInterval:
     """
     >>> negative((1.0, 2.0))
     (-2.0, -1.0)
@@ -39,11 +39,11 @@ def negative(a: Interval) -> Interval:
     return (nan, nan) if isnan(a[0]) else ANYTHING
 
 
-def add(a: Interval, b: Interval) -> Interval:
+def add(a: NumberInterval, b: NumberInterval) -> NumberInterval:
     return _combined(a, b, lambda x, y: x + y)
 
 
-def subtract(a: Interval, b: Interval) -> Interval:
+def subtract(a: NumberInterval, b: NumberInterval) -> NumberInterval:
     """
     >>> subtract((8.0, 10.0), (1.0, 3.0))
     (5.0, 9.0)
@@ -51,7 +51,7 @@ def subtract(a: Interval, b: Interval) -> Interval:
     return _combined(a, b, lambda x, y: x - y)
 
 
-def multiply(a: Interval, b: Interval) -> Interval:
+def multiply(a: NumberInterval, b: NumberInterval) -> NumberInterval:
     """
     >>> multiply((-1.0, 2.0), (3.0, 5.0))
     (-5.0, 10.0)
@@ -59,7 +59,7 @@ def multiply(a: Interval, b: Interval) -> Interval:
     return _combined(a, b, lambda x, y: x * y)
 
 
-def divide(a: Interval, b: Interval) -> Interval:
+def divide(a: NumberInterval, b: NumberInterval) -> NumberInterval:
     """By zero it is NULL, and where the divisor may be zero it may be anything.
 
     >>> divide((1.0, 2.0), (4.0, 4.0)), divide((1.0, 2.0), (-1.0, 4.0)), divide((1.0, 2.0), (0, 0))
@@ -70,7 +70,7 @@ def divide(a: Interval, b: Interval) -> Interval:
     return _combined(a, b, lambda x, y: x / y)
 
 
-OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
+OPERATIONS: dict[str, Callable[[NumberInterval, NumberInterval], NumberInterval]] = {
     "add": add,
     "subtract": subtract,
     "multiply": multiply,
@@ -78,7 +78,7 @@ OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
 }
 
 
-def _combined(a: Interval, b: Interval, operation: Callable[[Any, Any], Any]) -> Interval:
+def _combined(a: NumberInterval, b: NumberInterval, operation: Callable[[Any, Any], Any]) -> NumberInterval:
     if a[0] is None or b[0] is None:
         return NULL
     lows, highs = zip(*(_at(x, y, operation) for x in a for y in b), strict=True)
@@ -87,7 +87,7 @@ def _combined(a: Interval, b: Interval, operation: Callable[[Any, Any], Any]) ->
     return min(lows), max(highs)
 
 
-def _at(x: float, y: float, operation: Callable[[Any, Any], Any]) -> Interval:
+def _at(x: float, y: float, operation: Callable[[Any, Any], Any]) -> NumberInterval:
     """The doubles around the result for two numbers."""
     if not (isfinite(x) and isfinite(y)):
         return (operation(float(x), float(y)),) * 2

@@ -12,7 +12,7 @@ from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grou
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, lies_in, most_edges, residues
 
-Edges = tuple[int, ...] | None
+GivenEdges = tuple[int, ...] | None
 MOST_EDGES = 10_000
 """Ends of windows that are tried for a question."""
 
@@ -24,7 +24,7 @@ class KeptStretch:
     plan: Plan | None
     newest: int
 
-    def serves(self, query: SlicedAggregation, edges: Edges = None, window: Period | None = None) -> bool:
+    def serves(self, query: SlicedAggregation, edges: GivenEdges = None, window: Period | None = None) -> bool:
         """Whether these batches kept the query's groups, slot and states of all events in its windows, or in the one
         given, and cut the stream at its edges, or at those given."""
         if self.plan is None:
@@ -39,7 +39,7 @@ class KeptStretch:
         return all(self._keeps(query, name, states, edges, window) for name, states in needed.items())
 
     def _keeps(
-        self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: Edges, window: Period
+        self, query: SlicedAggregation, name: str, states: set[StateColumn], edges: GivenEdges, window: Period
     ) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):

@@ -20,7 +20,7 @@ from mullion.expressions.arrays import Times
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded
 from mullion.instants import NO_START
 from mullion.kernels.arrival import ARRIVAL
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.lookup import Prepared
 from mullion.language.query import Axis, Expr, Period, Window
 from mullion.planner.plan import Grouping, Plan
@@ -179,7 +179,7 @@ def _in_window(
 def _last_of_each(
     keys: Sequence[Expr], rows: int, events: pa.Table, inputs: Input, index: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    columns = Columns.of(events, inputs.columns, inputs.evaluated)
+    columns = BatchColumns.of(events, inputs.columns, inputs.evaluated)
     codes = combine([codes_of(canonical_key(columns.array(key))) for key in keys], len(events))[0][index]
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], codes[order], "right")

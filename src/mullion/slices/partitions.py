@@ -20,7 +20,7 @@ import pyarrow as pa
 from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.canonical import canonical_floats
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
@@ -76,13 +76,13 @@ class PartitionSet(AxisSet):
         first = self.numbered
         tallies = super().add_events(events, inputs, tables)
         number = np.arange(first, first + len(events))
-        codes = self._codes(Columns.of(events, inputs.columns, inputs.evaluated))
+        codes = self._codes(BatchColumns.of(events, inputs.columns, inputs.evaluated))
         together = Members(*map(np.append, self._members, Members(codes, number, times_of(events))))
         self._members = together.take(np.lexsort((together.number, together.partition)))
         self.marks = Marks()
         return tallies
 
-    def _codes(self, columns: Columns) -> Times:
+    def _codes(self, columns: BatchColumns) -> Times:
         """The partition of each event, by codes that stay."""
         arrays = [canonical_key(columns.array(key)) for key in self.axis.partition]
         new = pa.table(arrays, names=[str(i) for i in range(len(arrays))])

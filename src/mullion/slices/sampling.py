@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Codes
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.lookup import Attached, Prepared, probe
 from mullion.language.query import Column, Expr
 from mullion.planner.fragments import PredicateIndex
@@ -130,16 +130,16 @@ def _by_lookups(groupings: Sequence[Grouping]) -> Iterator[tuple[tuple[Lookup, .
     yield from together.items()
 
 
-def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> Columns:
+def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> BatchColumns:
     """The events with what they find in tables; several rows of a table make several of an event."""
-    columns = Columns.of(rows, inputs.columns, inputs.evaluated)
+    columns = BatchColumns.of(rows, inputs.columns, inputs.evaluated)
     joined: list[tuple[Prepared, npt.NDArray[np.int64]]] = []
     for table in tables:
         keys = [columns.array(key) for key, _ in table.lookup.keys]
         repeated, row = probe(table, keys, columns.length)
         if repeated is not None:
             rows, joined = rows.take(pa.array(repeated)), [(earlier, at[repeated]) for earlier, at in joined]
-            columns = Columns.of(rows, inputs.columns, inputs.evaluated)
+            columns = BatchColumns.of(rows, inputs.columns, inputs.evaluated)
             for earlier, at in joined:
                 columns.attach(Attached(earlier, at))
         joined.append((table, row))
@@ -147,7 +147,7 @@ def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> Column
     return columns
 
 
-def _counts(columns: Columns, keys: Sequence[Expr]) -> npt.NDArray[np.int64]:
+def _counts(columns: BatchColumns, keys: Sequence[Expr]) -> npt.NDArray[np.int64]:
     """The events of each group."""
     coded = [codes_of(columns.array(key)) for key in keys]
     if prod(size for _, size in coded) > MOST_COUNTERS:
@@ -158,11 +158,11 @@ def _counts(columns: Columns, keys: Sequence[Expr]) -> npt.NDArray[np.int64]:
     return np.bincount(codes)
 
 
-def _codes(columns: Columns, keys: Sequence[Expr]) -> Codes:
+def _codes(columns: BatchColumns, keys: Sequence[Expr]) -> Codes:
     return combine([codes_of(columns.array(key)) for key in keys], columns.length)[0]
 
 
-def _groups(grouping: Grouping, columns: Columns, events: int | None, sample: Sample) -> SampledGroups:
+def _groups(grouping: Grouping, columns: BatchColumns, events: int | None, sample: Sample) -> SampledGroups:
     if not grouping.keys:
         return ONE_GROUP
     only = grouping.keys[0] if len(grouping.keys) == 1 else None
@@ -173,7 +173,7 @@ def _groups(grouping: Grouping, columns: Columns, events: int | None, sample: Sa
 
 
 def _selections(
-    groupings: Sequence[Grouping], columns: Columns, rows: pa.Table, inputs: Input, tables: Sequence[Prepared]
+    groupings: Sequence[Grouping], columns: BatchColumns, rows: pa.Table, inputs: Input, tables: Sequence[Prepared]
 ) -> dict[str, Sampled]:
     """Which predicates hold, all of them through one index."""
     predicates = list(dict.fromkeys(p for g in groupings for p in g.predicates))

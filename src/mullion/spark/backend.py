@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import Batch, Source
+from mullion.runtime.batch import Batch, BatchSource
 from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
@@ -21,7 +22,6 @@ from mullion.runtime.stream_run import StreamRun
 from mullion.slices.kernels.partial import Input
 from mullion.spark.batch import SparkSource, evaluated_by_spark
 from mullion.spark.feed import Feed
-from mullion.spark.headers import Columns
 from mullion.spark.own_session import OwnSession
 from mullion.spark.plain_folder import carried_columns
 from mullion.spark.session import adopt
@@ -84,7 +84,7 @@ class SparkBackend:
         frame = self._frames.get(stream)
         return frame is not None and not frame.isStreaming
 
-    def source_of(self, stream: Stream, notes: Path) -> Source:
+    def source_of(self, stream: Stream, notes: Path) -> BatchSource:
         """Where the batches of a stream come from. `notes` is where Spark notes how far it has read."""
         frame = self._frames.get(stream.name)
         noted = is_files(stream) or (frame is not None and frame.isStreaming and tells_files(frame.columns))

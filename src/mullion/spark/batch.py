@@ -23,7 +23,7 @@ from mullion.memory import Memory, default_limit
 from mullion.options import Options, Way
 from mullion.planner.plan import Grouping, Pass, Plan
 from mullion.planner.statistics import Statistics
-from mullion.runtime.batch import Batch, ByGrouping, Collected, Outside, Tables, Timed
+from mullion.runtime.batch import Batch, BatchTables, ByGrouping, Collected, Outside, Timed
 from mullion.runtime.monitor import SourceLag
 from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import Stretch
@@ -131,21 +131,21 @@ class SparkBatch:
             return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts), thinned=thinned))
         return self._events.read(selection(inputs, self._events.stream))
 
-    def partials(self, together: Pass, tables: Tables, bounds: Stretch) -> list[Collected]:
+    def partials(self, together: Pass, tables: BatchTables, bounds: Stretch) -> list[Collected]:
         events = replace(self._for_plan(together, tables), begun=self._begun)
         self._begun = None
         return collect_partials(events, together, bounds)
 
-    def partials_within(self, plan: Plan, tables: Tables, stretch: Stretch) -> ByGrouping:
+    def partials_within(self, plan: Plan, tables: BatchTables, stretch: Stretch) -> ByGrouping:
         return partials_within(self._for_plan(plan, tables).of(stretch), plan)
 
     def to_shards(
-        self, shards: Shards, plan: Plan, grouping: Grouping, tables: Tables, stretch: Stretch, mark: Mark
+        self, shards: Shards, plan: Plan, grouping: Grouping, tables: BatchTables, stretch: Stretch, mark: Mark
     ) -> Tally:
         events = self._for(plan.groupings, tables).of(stretch)
         return write_shards(shards, partials_frame(events, plan, grouping), grouping, mark)
 
-    def groups(self, plan: Plan, grouping: Grouping, tables: Tables, most: int) -> int:
+    def groups(self, plan: Plan, grouping: Grouping, tables: BatchTables, most: int) -> int:
         return sampled_groups(self._for(plan.groupings, tables), plan, grouping, most)
 
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
@@ -154,7 +154,7 @@ class SparkBatch:
             what = FilePortions.of(events.stream, groupings, pieces, events.portion, events.thinned)
             self._begun = what, read_ahead(what.read(pieces))
 
-    def statistics(self, groupings: Sequence[Grouping], tables: Tables = ()) -> Statistics:
+    def statistics(self, groupings: Sequence[Grouping], tables: BatchTables = ()) -> Statistics:
         events = replace(self._events, tables=tables)
         return of_batch(events, self._pieces_for(groupings), groupings, tables, self._look)
 
@@ -171,10 +171,10 @@ class SparkBatch:
                 return Outside(found, NO_MALFORMED)
         return events.outside(bounds)
 
-    def _for(self, groupings: Sequence[Grouping], tables: Tables) -> SparkEvents:
+    def _for(self, groupings: Sequence[Grouping], tables: BatchTables) -> SparkEvents:
         return replace(self._events, pieces=self._pieces_for(groupings), tables=tables)
 
-    def _for_plan(self, plan: Plan | Pass, tables: Tables) -> SparkEvents:
+    def _for_plan(self, plan: Plan | Pass, tables: BatchTables) -> SparkEvents:
         return replace(self._for(plan.groupings, tables), cuts=self._cuts if plan.way == "native" else ())
 
     @cached_property

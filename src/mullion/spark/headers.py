@@ -14,11 +14,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mullion.algebra.nodes.base import Columns
 from mullion.errors import SourceError, closest
-from mullion.language.types import Type
 from mullion.spark.hadoop import opened
-
-Columns = tuple[tuple[str, Type], ...]
 
 
 def has_header(format_: str, options: Mapping[str, str]) -> bool:

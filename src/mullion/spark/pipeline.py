@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import ByGrouping, Collected, Portion, collected, job_of, partials_of
@@ -214,5 +214,5 @@ def _groups_in_files(events: SparkEvents, pieces: Sequence[RowGroup], grouping: 
     types = {name: events.stream.types[name] for name in names}
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     table = pa.concat_tables(read(first, names, events.stream.time_column, texts)).slice(0, most)
-    columns = Columns.of(table, types)
+    columns = BatchColumns.of(table, types)
     return len(distinct(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))

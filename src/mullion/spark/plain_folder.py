@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from mullion.algebra.nodes.base import Columns
 from mullion.expressions.vector import has_arrow_type
 from mullion.language.types import TIMESTAMP_NTZ
 from mullion.spark.footers import footer, held_types
-from mullion.spark.headers import Columns
 
 PLAIN_PATH = re.compile(r"/[\w./-]*", re.ASCII)
 """A path that is no pattern, and that is spelt one way only when it is written as a URI."""

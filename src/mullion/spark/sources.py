@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
@@ -30,7 +31,7 @@ from mullion.spark.failures import SparkFailure, source_error
 from mullion.spark.files import local
 from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
-from mullion.spark.headers import Columns, has_header, orders
+from mullion.spark.headers import has_header, orders
 from mullion.spark.listed_files import is_data, is_recursive, listed_files
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
@@ -50,7 +51,7 @@ TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
 ANY_AGE = "36500d"
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
-Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+SparkReader = TypeVar("SparkReader", DataFrameReader, DataStreamReader)
 KNOWN_FORMATS = (*FILE_FORMATS, *ENDLESS_FORMATS)
 REFUSED_FORMATS = ("jdbc", "delta-sharing", "binaryfile", "image", "hive", "noop")
 
@@ -261,7 +262,7 @@ def _alone(parts: list[tuple[Columns, list[str]]]) -> Iterator[tuple[Columns, li
             yield from ((columns, [uri]) for uri in neighbours) if odd else [(columns, neighbours)]
 
 
-def _reporting(reader: Reader, format_: str, columns: Columns) -> Reader:
+def _reporting(reader: SparkReader, format_: str, columns: Columns) -> SparkReader:
     """A reader that hands on records that do not parse."""
     if format_ in TEXT_FORMATS:
         reader = reader.option("columnNameOfCorruptRecord", CORRUPT)

@@ -18,7 +18,7 @@ from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import ASSUMED, FOOTERS, SAMPLE, SIZES, Statistics
-from mullion.runtime.batch import Tables
+from mullion.runtime.batch import BatchTables
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
@@ -51,7 +51,7 @@ class LastLook:
         self._last: tuple[object, dict[str, int | None], Statistics] | None = None
 
     def at(
-        self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: Tables = ()
+        self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: BatchTables = ()
     ) -> Statistics:
         """Of pieces that the kernel may read all of that the groupings need."""
         needed = sorted(kernel_columns(groupings) or ())
@@ -90,7 +90,7 @@ def of_batch(
     events: SparkEvents,
     pieces: Sequence[RowGroup] | None,
     groupings: Sequence[Grouping],
-    tables: Tables = (),
+    tables: BatchTables = (),
     look: LastLook | None = None,
 ) -> Statistics:
     """Of a batch, from its pieces where the kernel may read all that the groupings need of them."""

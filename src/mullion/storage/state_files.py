@@ -29,7 +29,7 @@ class Location(NamedTuple):
     size: int
 
 
-Manifest = dict[str, dict[str, list[Location]]]
+PartLocations = dict[str, dict[str, list[Location]]]
 """What a commit names: the tables of each part of each owner."""
 
 
@@ -40,7 +40,7 @@ class StateFiles:
     _lying: dict[int, tuple[pa.Table, Location]] = field(default_factory=dict)
     """The tables of the last save by their identity. They are held, so that no other object can take it."""
 
-    def save(self, state: Mapping[str, Parts], label: str) -> Manifest:
+    def save(self, state: Mapping[str, Parts], label: str) -> PartLocations:
         """Write what is new under a label, and return where everything lies."""
         tables = {
             id(table): table for parts in state.values() for part_tables in parts.values() for table in part_tables

@@ -23,9 +23,9 @@ from mullion.surface.warned import Warned
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
-    from mullion.runtime.counts import Counts
+    from mullion.runtime.counts import StreamCounts
 
-Clock = Callable[[], float]
+WallClock = Callable[[], float]
 
 COUNTED = ("late", "ahead", "malformed", "shed", "broken", "unprobed")
 """Records that no query uses, or not every join: shown only where there were some."""
@@ -48,7 +48,7 @@ class _Counted:
 class BatchLog:
     """`saw` is made for `Engine(on_batch=...)`. `warned` says what Mullion warns of."""
 
-    def __init__(self, write: Callable[[str], None], form: str = "text", clock: Clock = time.time) -> None:
+    def __init__(self, write: Callable[[str], None], form: str = "text", clock: WallClock = time.time) -> None:
         self._write, self._json, self._clock = write, form == "json", clock
         self._streams: dict[str, _Counted] = {}
         self._answers: int | None = None
@@ -130,7 +130,7 @@ def iso(microseconds: int | None) -> str | None:
         return f"{microseconds} us"
 
 
-def _counted(counts: Counts | None) -> _Counted:
+def _counted(counts: StreamCounts | None) -> _Counted:
     if counts is None:
         return _Counted()
     return _Counted(counts.batches, counts.events, *(getattr(counts, name) for name in COUNTED))

@@ -40,7 +40,9 @@ def explain(
         typer.echo(forms.get(format_, explanation.__str__)())
 
 
-Question = Annotated[str, typer.Argument(metavar="SELECT", help="The question, such as SELECT ... FROM s [ROWS 3].")]
+QuestionText = Annotated[
+    str, typer.Argument(metavar="SELECT", help="The question, such as SELECT ... FROM s [ROWS 3].")
+]
 
 
 class Printed(StrEnum):
@@ -52,7 +54,7 @@ class Printed(StrEnum):
 
 def ask(
     script: Script,
-    question: Question,
+    question: QuestionText,
     format_: Annotated[
         Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
     ] = Printed.auto,

@@ -21,7 +21,7 @@ from mullion.plural import plural
 
 if TYPE_CHECKING:
     from mullion.engine import Engine
-    from mullion.runtime.counts import Counts
+    from mullion.runtime.counts import StreamCounts
 
 RATE_OVER = 10.0
 """Seconds that events per second are taken over."""
@@ -124,7 +124,7 @@ def instant(microseconds: int | None) -> str:
 
 
 def warnings(
-    counts: Mapping[str, Counts],
+    counts: Mapping[str, StreamCounts],
     out: Path,
     relations: Mapping[str, int] | None = None,
     stopped: Mapping[str, str] | None = None,

@@ -40,7 +40,7 @@ Every = Annotated[
 ]
 Master = Annotated[str | None, _option("Run on this Spark cluster, for example spark://host:7077.", metavar="URL")]
 Conf = Annotated[list[str] | None, _option("A setting of Spark; may be given many times.", metavar="KEY=VALUE")]
-Stats = Annotated[Path | None, _option("Write counts, memory and the plan to FILE as JSON.", metavar="FILE")]
+StatsFile = Annotated[Path | None, _option("Write counts, memory and the plan to FILE as JSON.", metavar="FILE")]
 Strict = Annotated[bool, _option("Refuse declared columns that no file has, instead of a warning.", "--strict")]
 LogForm = Annotated[
     Log | None, _option("A line on stderr for each batch, as text or JSON; text where stderr is not a terminal.")
@@ -74,7 +74,7 @@ MostAnswers = Annotated[
 MostHeld = Annotated[
     int, _option("Stop a join, DISTINCT, ... that holds more rows than this.", metavar="ROWS", least=1)
 ]
-Memory = Annotated[
+MemoryLimit = Annotated[
     str | None,
     _option("What all processes may take together, for example 4GB; half of the machine unless given.", metavar="SIZE"),
 ]
@@ -109,11 +109,11 @@ def run(
     conf: Conf = None,
     most_answers: MostAnswers = DEFAULTS.most_answers,
     most_held: MostHeld = DEFAULTS.most_held,
-    memory: Memory = None,
+    memory: MemoryLimit = None,
     behind_after: BehindAfter = DEFAULTS.behind_after,
     relief: ReliefOf = ALL_RELIEF,
     isolation: IsolationOf = DEFAULTS.isolation,
-    stats: Stats = None,
+    stats: StatsFile = None,
     strict: Strict = DEFAULTS.strict,
     log: LogForm = None,
     quiet: Quiet = False,

@@ -12,7 +12,7 @@ from mullion.algebra.nodes.base import Columns, Node, OverOne
 from mullion.algebra.nodes.join_synopsis import JoinSynopsis, ProbedWindow
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
-from mullion.algebra.splitting import Keys, ShardKeys, by_own_keys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, by_own_keys
 from mullion.algebra.texts import expression_text, list_text, unquoted
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
@@ -103,7 +103,7 @@ class Aggregated(OverOne):
         arrivals = OperatorCost(processing=estimates.flow(self.input).rate)
         return estimates.passing(self.input) + estimates.keeping(self.input) + arrivals
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         called = [[Column(f"#k{i}") for i in range(len(self.keys))]]
         return by_own_keys(keys, called, [(self.input, [key for key, _ in self.keys])])
 

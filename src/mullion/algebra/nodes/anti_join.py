@@ -12,7 +12,7 @@ from mullion.algebra.costs import HASH, Estimates, Flow, OperatorCost, total, un
 from mullion.algebra.nodes.base import Node, OperatorReason, OverTwo
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys, by_any, by_own_keys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, by_any, by_own_keys
 from mullion.algebra.texts import expression_text, list_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.evaluate import is_fallible
@@ -80,7 +80,7 @@ class AntiJoin(OverTwo):
         passing = [estimates.passing(self.left), estimates.passing(self.right, 2)]
         return total([*passing, *keeping, OperatorCost(processing=touched)])
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return by_own_keys(keys, [self.left_keys], self._sides)
 
     def split_where_rows_meet(self) -> ShardKeys | None:

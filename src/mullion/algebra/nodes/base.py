@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 from mullion.algebra.costs import Estimates, Flow, OperatorCost
 from mullion.algebra.nodes.leaving import Leaving
 from mullion.algebra.nodes.value import Value
-from mullion.algebra.splitting import Keys, ShardKeys, by_any
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, by_any
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
@@ -143,7 +143,7 @@ class Node(Value, Leaving):
 
     # What rules may do with it
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         """How events are split so that its rows are split by some keys over its columns."""
         return None
 
@@ -217,7 +217,7 @@ class RowByRow(SameLives):
     def cost(self, estimates: Estimates) -> OperatorCost:
         return estimates.passing(self.input)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return self.input.split_by(keys)
 
     def split_where_rows_meet(self) -> ShardKeys | None:

@@ -7,7 +7,7 @@ from mullion.algebra.costs import Estimates, Flow, OperatorCost, total, uncovere
 from mullion.algebra.nodes.base import Node, OperatorReason, OverTwo
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys, are_common, merged, renamed
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, are_common, merged, renamed
 from mullion.language.query import Column, Expr
 
 
@@ -40,7 +40,7 @@ class Difference(OverTwo):
     def cost(self, estimates: Estimates) -> OperatorCost:
         return total(cost for side in self.inputs for cost in (estimates.passing(side, 2), estimates.keeping(side)))
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         if not are_common(keys, self):
             return None
         return merged(side.split_by(renamed(keys, self, side)) for side in self.inputs)

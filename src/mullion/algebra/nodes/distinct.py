@@ -9,7 +9,7 @@ from mullion.algebra.costs import CALENDAR, HASH, Estimates, Flow, OperatorCost
 from mullion.algebra.nodes.base import Node, OperatorReason, OverOne
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys, are_common
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, are_common
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Column, Expr
 from mullion.options import Expiry
@@ -59,7 +59,7 @@ class Distinct(OverOne):
             return cost + OperatorCost(state=2 * CALENDAR * results)
         return cost + estimates.keeping(self.input)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return self.input.split_by(keys) if are_common(keys, self) else None
 
     def filtered_below(self, predicate: Expr) -> Node | None:

@@ -12,7 +12,7 @@ from mullion.algebra.nodes.base import Columns, Node, OperatorReason, OverMany
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
-from mullion.algebra.splitting import Keys, ShardKeys, by_any, by_own_keys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, by_any, by_own_keys
 from mullion.algebra.texts import expression_text, list_text
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.evaluate import is_fallible
@@ -104,7 +104,7 @@ class Join(OverMany):
         keeping = [estimates.keeping(part) for part in self.parts]
         return total([OperatorCost(processing=estimates.flow(self).rate), *asked, *keeping])
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         called = [[outside(key, i) for key in own] for i, own in enumerate(self.keys)]
         return by_own_keys(keys, called, list(zip(self.parts, self.keys, strict=True)))
 

@@ -11,7 +11,7 @@ from mullion.algebra.nodes.base import Columns, Node, RowByRow
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
-from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys
 from mullion.algebra.texts import expression_text
 from mullion.language.query import Column, Expr, rewrite
 from mullion.language.render import render
@@ -74,7 +74,7 @@ class Project(RowByRow):
         computed = sum(not isinstance(expr, Column) for _, expr, _ in self.items)
         return estimates.passing(self.input, computed * COLUMN)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return self.input.split_by(tuple(self.through(key) for key in keys))
 
     def filtered_below(self, predicate: Expr) -> Node | None:

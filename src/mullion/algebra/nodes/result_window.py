@@ -10,7 +10,7 @@ from mullion.algebra.costs import Estimates, Flow, OperatorCost, window_flow
 from mullion.algebra.nodes.base import Node, OperatorReason, OverOne
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys
 from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_in
 from mullion.language.query import Expr, Window
 from mullion.language.render import render_window
@@ -66,7 +66,7 @@ class ResultWindow(OverOne):
     def cost(self, estimates: Estimates) -> OperatorCost:
         return estimates.passing(self.input) + estimates.keeping(self)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return self.input.split_by(keys) if self.window.rows is None else None
 
     def filtered_below(self, predicate: Expr) -> Node | None:

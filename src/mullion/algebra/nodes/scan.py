@@ -10,7 +10,7 @@ from mullion.algebra.costs import FIFO, Estimates, Flow, OperatorCost, window_fl
 from mullion.algebra.lookups import READ
 from mullion.algebra.nodes.base import Columns, Node
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys
 from mullion.algebra.texts import list_text
 from mullion.algebra.update_pattern import Pattern, length_of, life_in, pattern_in
 from mullion.language.punctuating import Punctuation
@@ -104,7 +104,7 @@ class Scan(Node):
         rate = estimates.flow(self).rate
         return OperatorCost(rate, FIFO * rate if estimates.expiry is Expiry.NEGATIVE_TUPLES else 0.0)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         can = all(names_in(key) for key in keys) and (self.window.rows is None or set(keys) <= set(self.partition))
         return {self: keys} if can else None
 

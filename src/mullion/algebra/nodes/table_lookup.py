@@ -13,7 +13,7 @@ from mullion.algebra.nodes.base import Columns, Node, OperatorReason, RowByRow, 
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
 from mullion.algebra.nodes.scan import Scan
-from mullion.algebra.splitting import Keys, ShardKeys
+from mullion.algebra.splitting import KeyExpressions, ShardKeys
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
 
@@ -80,7 +80,7 @@ class TableLookup(RowByRow):
         keeping = estimates.keeping(self.input) if self.retroactive else OperatorCost()
         return estimates.passing(self.input) + keeping
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         if self.retroactive or not names_in(*keys) <= self.input.types.keys():
             return None
         return self.input.split_by(keys)

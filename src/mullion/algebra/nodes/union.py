@@ -8,7 +8,7 @@ from mullion.algebra.costs import Estimates, Flow, OperatorCost, merged_flow, to
 from mullion.algebra.nodes.base import Columns, Node, OperatorReason, OverMany
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import Keys, ShardKeys, merged, renamed
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, merged, renamed
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
 
@@ -60,7 +60,7 @@ class Union(OverMany):
     def cost(self, estimates: Estimates) -> OperatorCost:
         return total(estimates.passing(part) for part in self.parts)
 
-    def split_by(self, keys: Keys) -> ShardKeys | None:
+    def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         return merged(part.split_by(renamed(keys, self, part)) for part in self.parts)
 
     def split_where_rows_meet(self) -> ShardKeys | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-Made = TypeVar("Made")
+Memoized = TypeVar("Memoized")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class Value:
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
 
-    def memoized(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def memoized(self, key: Hashable, make: Callable[[], Memoized]) -> Memoized:
         """What is made of this object once and kept with it, without comparing it with equal ones."""
-        known: dict[Hashable, Made] = self.__dict__.setdefault("_once", {})
+        known: dict[Hashable, Memoized] = self.__dict__.setdefault("_once", {})
         if key not in known:
             known[key] = make()
         return known[key]

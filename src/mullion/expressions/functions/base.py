@@ -27,7 +27,7 @@ class Signature:
     result: Type
 
 
-Form = Callable[..., Any]
+VectorForm = Callable[..., Any]
 """What a strict function makes of arrays of its arguments: values, or (values, fits) where some may be NULL."""
 
 Coerce = Callable[[Args], "Sequence[Type] | None"]
@@ -61,7 +61,7 @@ class Function:
     text: str | Callable[[Sequence[str]], str] | None = None
     strict: bool = True
     strings: bool = False
-    decimals: bool | Callable[[Signature], Form | None] = False
+    decimals: bool | Callable[[Signature], VectorForm | None] = False
     fallible: bool | Callable[[Signature], bool] = False
     event_only: bool = False
     kernel_only: bool = False
@@ -84,7 +84,7 @@ class Function:
             return self.fallible
         return True if signature is None else self.fallible(signature)
 
-    def form(self, signature: Signature) -> Form | None:
+    def form(self, signature: Signature) -> VectorForm | None:
         """`vector` for these types, if it serves them."""
         kinds = {t.kind for t in (*signature.args, signature.result)}
         if self.vector is None or (not self.strings and kinds & {"string", "binary"}):

@@ -169,10 +169,10 @@ def cast_row(source: Type, target: Type) -> Callable[[Any], Any]:
     return lambda v: fit_integer(int(v), target)
 
 
-Cast = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
+CastValues = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
 
 
-def cast_vector(values: npt.NDArray[Any], source: Type, target: Type, dtype: Any) -> Cast | None:
+def cast_vector(values: npt.NDArray[Any], source: Type, target: Type, dtype: Any) -> CastValues | None:
     """The cast on a whole array, with where it fits (None: everywhere); None when there is no such way."""
     a, b = source.kind, target.kind
     if source == target:

@@ -15,7 +15,7 @@ import numpy as np
 from mullion.expressions import int128
 from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.decimals import NARROW_DIGITS, as_stored, fits, is_wide
-from mullion.expressions.functions.base import Form, Signature
+from mullion.expressions.functions.base import Signature, VectorForm
 from mullion.expressions.functions.numbers import BOUNDS
 from mullion.expressions.int128 import CEILING, DOWN, FLOOR, HALF_EVEN, HALF_UP, MOST_DIGITS, wide_of, widened
 from mullion.language.types import Type, decimal
@@ -67,10 +67,10 @@ def divided(values: Array, digits: int, rounding: int) -> Array:
     return np.asarray(quotient + up)
 
 
-def added(sign: int) -> Callable[[Signature], Form | None]:
+def added(sign: int) -> Callable[[Signature], VectorForm | None]:
     """Sums, or differences for the sign -1."""
 
-    def form(signature: Signature) -> Form | None:
+    def form(signature: Signature) -> VectorForm | None:
         (a, b), result = signature.args, signature.result
         scale = max(a.scale, b.scale)
         digits = max(a.precision - a.scale, b.precision - b.scale) + scale
@@ -91,7 +91,7 @@ def added(sign: int) -> Callable[[Signature], Form | None]:
     return form
 
 
-def multiplied(signature: Signature) -> Form | None:
+def multiplied(signature: Signature) -> VectorForm | None:
     (a, b), result = signature.args, signature.result
     if a.precision + b.precision >= MOST_DIGITS:
         return None
@@ -100,7 +100,7 @@ def multiplied(signature: Signature) -> Form | None:
     return lambda x, y: x * y
 
 
-def quotient(signature: Signature) -> Form | None:
+def quotient(signature: Signature) -> VectorForm | None:
     """Spark cuts quotients to 39 digits before it rounds them. What has at most 38 loses nothing by that."""
     (a, b), result = signature.args, signature.result
     up = result.scale - a.scale + b.scale
@@ -115,18 +115,18 @@ def quotient(signature: Signature) -> Form | None:
     return form
 
 
-def negated(signature: Signature) -> Form:
+def negated(signature: Signature) -> VectorForm:
     return int128.negative if is_wide(signature.result) else np.negative
 
 
-def without_sign(signature: Signature) -> Form:
+def without_sign(signature: Signature) -> VectorForm:
     return int128.absolute if is_wide(signature.result) else np.abs
 
 
-def rounded(mode: str) -> Callable[[Signature], Form | None]:
+def rounded(mode: str) -> Callable[[Signature], VectorForm | None]:
     """round and bround to a number of digits that is a constant, ceil and floor."""
 
-    def form(signature: Signature) -> Form | None:
+    def form(signature: Signature) -> VectorForm | None:
         source, result = signature.args[0], signature.result
 
         def vector(values: Array, places: Array | None = None) -> Any:

@@ -39,7 +39,7 @@ RESERVED = frozenset("[]{}#")
 OTHER_CASES = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Letters beyond ASCII that are another case of an ASCII one."""
 
-Fields = dict[str, int]
+TimeFields = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Number:
     most: int
     following: int = 0
 
-    def __call__(self, text: str, at: int, fields: Fields) -> int:
+    def __call__(self, text: str, at: int, fields: TimeFields) -> int:
         sign = self.field != "year" and self.least != self.most and text.startswith("-", at)
         start = at + sign
         count = min(_digits(text, start), self.most + self.following)
@@ -82,7 +82,7 @@ class Number:
 class Fraction:
     most: int
 
-    def __call__(self, text: str, at: int, fields: Fields) -> int:
+    def __call__(self, text: str, at: int, fields: TimeFields) -> int:
         count = min(_digits(text, at), self.most)
         if not count:
             return -1
@@ -96,7 +96,7 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Half:
-    def __call__(self, text: str, at: int, fields: Fields) -> int:
+    def __call__(self, text: str, at: int, fields: TimeFields) -> int:
         word = text[at : at + 2].upper()
         if word not in ("AM", "PM"):
             return -1
@@ -116,7 +116,7 @@ class Offset:
     colon: str
     minutes: bool
 
-    def __call__(self, text: str, at: int, fields: Fields) -> int:
+    def __call__(self, text: str, at: int, fields: TimeFields) -> int:
         fields["offset"] = 0
         if text[at : at + len(self.zero)].upper() == self.zero:
             return at + len(self.zero)
@@ -139,7 +139,7 @@ class Same:
 
     chars: frozenset[str]
 
-    def __call__(self, text: str, at: int, fields: Fields) -> int:
+    def __call__(self, text: str, at: int, fields: TimeFields) -> int:
         return at + 1 if text[at : at + 1] in self.chars else -1
 
     @property
@@ -147,7 +147,7 @@ class Same:
         return "[" + "".join(f"\\x{{{ord(char):x}}}" for char in sorted(self.chars)) + "]"
 
 
-Step = Number | Fraction | Half | Offset | Same
+FormatStep = Number | Fraction | Half | Offset | Same
 """Reads one part of a text from a place on, notes what it says, and gives the place after it; -1 if it does not fit.
 `regex` finds the same."""
 
@@ -199,7 +199,7 @@ def _pieces(format_: str) -> list[tuple[str, bool]]:
     return pieces
 
 
-def _step(run: str) -> Step:
+def _step(run: str) -> FormatStep:
     letter, count = run[0], len(run)
     if letter in FIELDS:
         return Number(FIELDS[letter], count, count if count == 2 else MOST_DIGITS)
@@ -213,9 +213,9 @@ def _step(run: str) -> Step:
 
 
 @lru_cache(maxsize=256)
-def steps_of(format_: str) -> Sequence[Step]:
+def steps_of(format_: str) -> Sequence[FormatStep]:
     """How a text in the format is read; ValueError for a format that is not supported."""
-    steps: list[Step] = []
+    steps: list[FormatStep] = []
     base = -1  # the field that leaves digits to those of fixed widths that follow it at once
     letters: list[str] = []
     for piece, itself in _pieces(format_):
@@ -260,7 +260,7 @@ def parse_formatted(text: str, format_: str) -> int | None:
     >>> parse_formatted("02/01/1970 00:00:01", "dd/MM/yyyy HH:mm:ss"), parse_formatted("2/1/1970", "dd/MM/yyyy")
     (86401000000, None)
     """
-    fields: Fields = {}
+    fields: TimeFields = {}
     at = 0
     for step in steps_of(format_):
         at = step(text, at, fields)
@@ -269,7 +269,7 @@ def parse_formatted(text: str, format_: str) -> int | None:
     return _instant(fields) if at == len(text) else None
 
 
-def _instant(fields: Fields) -> int | None:
+def _instant(fields: TimeFields) -> int | None:
     year, month, day = fields.get("year", 1970), fields.get("month", 1), fields.get("day", 1)
     minute, second = fields.get("minute", 0), fields.get("second", 0)
     hour = fields.get("hour", 0)

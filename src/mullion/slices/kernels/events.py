@@ -16,9 +16,9 @@ from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.coding.canonical import canonical_floats, in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.extents import never_fails
-from mullion.kernels.lookup import Attached, Key, Prepared, probe
+from mullion.kernels.lookup import Attached, Prepared, ProbeKey, probe
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
@@ -58,7 +58,7 @@ class Events:
     ) -> None:
         self.batch, self.context = batch, context
         self.length = len(batch)
-        self.columns = Columns.of(batch, context.columns, context.evaluated)
+        self.columns = BatchColumns.of(batch, context.columns, context.evaluated)
         self.times: Times = _numbers(batch, TIME)
         self._joined: dict[tuple[Lookup, ...], Events] = {(): self}
         self._cuts: dict[bytes, Cut] = {}
@@ -93,7 +93,7 @@ class Events:
         for at, lookup in enumerate(lookups):
             if lookup.matched in events.columns:
                 continue
-            keys: list[Key] = [events.columns.array(key) for key, _ in lookup.keys]
+            keys: list[ProbeKey] = [events.columns.array(key) for key, _ in lookup.keys]
             keys += [events.batch.column(READ)] if prepared[lookup].versioned else []
             repeated, row = probe(prepared[lookup], keys, events.length)
             if repeated is not None:

@@ -9,11 +9,11 @@ import numpy as np
 from mullion.expressions.arrays import Mask, Times
 from mullion.language.query import Period
 from mullion.planner.slices import is_inside
-from mullion.slices.kernels.own_slices import Selected
+from mullion.slices.kernels.own_slices import SelectionMask
 from mullion.slices.kernels.slicing import Cut
 
 
-def within(windows: Sequence[Period], cut: Cut, selected: Selected) -> Selected:
+def within(windows: Sequence[Period], cut: Cut, selected: SelectionMask) -> SelectionMask:
     """The selected events that lie in a window; all of them where no windows are given.
 
     Time: O(s) for s slices, and O(n) for n events where some lie in a window and others do not. Requires: the cut has

@@ -23,7 +23,7 @@ from mullion.slices.kernels.fields import FoldedColumn, Lifted
 from mullion.slices.kernels.gaps import rows_within, within
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
-from mullion.slices.kernels.own_slices import OwnRows, Selected, own_rows
+from mullion.slices.kernels.own_slices import OwnRows, SelectionMask, own_rows
 from mullion.slices.kernels.predicate_rows import rows_in_parts
 from mullion.slices.kernels.rows import Fields
 from mullion.slices.kernels.signature import FEW_PREDICATES, Fragments, few_fragments, fragments
@@ -211,7 +211,7 @@ class GroupingPartials:
             return self._dense_shards(fragmented, selected, cut)
         return self._sorted_shards(fragmented, selected, cut)
 
-    def _wanted(self, fragmented: Fragments) -> Selected:
+    def _wanted(self, fragmented: Fragments) -> SelectionMask:
         """The events of fragments that satisfy a predicate, where every query has one."""
         if not self.grouping.selective:
             return True
@@ -220,7 +220,7 @@ class GroupingPartials:
             return bool(wanted.all())
         return np.asarray(wanted[fragmented.number].view(np.uint8))
 
-    def _dense_shards(self, fragmented: Fragments, selected: Selected, cut: Cut) -> dict[str, Any]:
+    def _dense_shards(self, fragmented: Fragments, selected: SelectionMask, cut: Cut) -> dict[str, Any]:
         grouping, joined, number = self.grouping, self.joined, len(fragmented.signatures)
         groups = joined.groups(grouping.keys) if grouping.keys else None
         if number == 1 and groups is not None:
@@ -238,7 +238,7 @@ class GroupingPartials:
             columns |= _keys(groups, [groups.codes[first]])
         return columns | self._stored(rows.rows, rows.columns)
 
-    def _sorted_shards(self, fragmented: Fragments, chosen: Selected, cut: Cut) -> dict[str, Any]:
+    def _sorted_shards(self, fragmented: Fragments, chosen: SelectionMask, cut: Cut) -> dict[str, Any]:
         grouping, joined = self.grouping, self.joined
         selected: Any = slice(None) if chosen is True else np.flatnonzero(chosen) if chosen is not False else slice(0)
         slices, fragment = cut.of_events()[selected], fragmented.number[selected]

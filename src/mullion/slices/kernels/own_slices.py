@@ -30,7 +30,7 @@ from mullion.slices.kernels.slicing import Cut
 OF_GROUPS = {ADD: add_up, ADD_DOUBLES: add_up_doubles, LEAST: keep_least, MOST: keep_most}
 OF_SLICES = {ADD: add_up_slices, ADD_DOUBLES: add_up_doubles_of_slices, LEAST: least_of_slices, MOST: most_of_slices}
 
-Selected = npt.NDArray[np.uint8] | bool
+SelectionMask = npt.NDArray[np.uint8] | bool
 """Which events are selected; True: all, False: none."""
 
 
@@ -45,7 +45,7 @@ class OwnRows(NamedTuple):
         return len(self.slices)
 
 
-def own_rows(cut: Cut, selected: Selected, groups: Groups | None, columns: Sequence[FoldedColumn]) -> OwnRows:
+def own_rows(cut: Cut, selected: SelectionMask, groups: Groups | None, columns: Sequence[FoldedColumn]) -> OwnRows:
     """The rows of a predicate: one for each slice of its own and group that holds a selected event.
 
     Time: O(n) for n events, a few nanoseconds for each column of the states of a selected event. Space: two numbers for

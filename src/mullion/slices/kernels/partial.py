@@ -39,7 +39,7 @@ from mullion.slices.kernels.selection import Compared
 from mullion.slices.kernels.shared_work import find_shared
 from mullion.threads import in_threads
 
-Windows = tuple[Period, ...]
+Periods = tuple[Period, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Job:
 
     groupings: tuple[Grouping, ...]
     methods: tuple[str, ...]
-    windows: tuple[Windows, ...]
+    windows: tuple[Periods, ...]
     """For each grouping, the windows at whose edges time is cut for it."""
     inputs: Input
     slicing: str = "paired"

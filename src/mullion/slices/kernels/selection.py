@@ -20,14 +20,14 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
-from mullion.kernels.columns import Columns
+from mullion.kernels.columns import BatchColumns
 from mullion.kernels.extents import RangeCondition, as_difference
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
-from mullion.slices.kernels.own_slices import Selected
+from mullion.slices.kernels.own_slices import SelectionMask
 from mullion.slices.kernels.row_loops import gather, gather_more, note_present, note_within
 from mullion.slices.kernels.signature import SmallCodes, regions_of
 
@@ -72,10 +72,10 @@ class Regions(NamedTuple):
 class Selection:
     """The regions of compared expressions, and what predicates make of them; each is found once."""
 
-    def __init__(self, compared: Compared, columns: Columns) -> None:
+    def __init__(self, compared: Compared, columns: BatchColumns) -> None:
         self._compared, self._columns = compared, columns
         self._regions: dict[Expr, Regions] = {}
-        self._selected: dict[Tree, Selected] = {}
+        self._selected: dict[Tree, SelectionMask] = {}
 
     def regions(self, expr: Expr) -> Regions:
         if expr not in self._regions:
@@ -128,7 +128,7 @@ class Selection:
             out[:] = 0
         return out, present
 
-    def selected(self, predicate: Tree) -> Selected:
+    def selected(self, predicate: Tree) -> SelectionMask:
         if predicate in self._selected:
             return self._selected[predicate]
         found = self._where(predicate, TRUE)
@@ -152,7 +152,7 @@ class Selection:
         found = (self._may_be(part, wanted) for part in _parts(tree))
         return all(found) if (tree.op == "and") == (wanted == TRUE) else any(found)
 
-    def _where(self, tree: Tree, wanted: int) -> Selected:
+    def _where(self, tree: Tree, wanted: int) -> SelectionMask:
         """The events for which the tree is true, or false: that is all that AND, OR and NOT need to know."""
         read = _read(tree)
         if len(read) == 1:
@@ -161,14 +161,14 @@ class Selection:
         if tree.op == "not":
             return self._where(tree.parts[0], TRUE - wanted)
         every = (tree.op == "and") == (wanted == TRUE)
-        found: Selected = every
+        found: SelectionMask = every
         for part in _parts(tree):
             found = _together(found, self._where(part, wanted), every=every)
             if found is not every and isinstance(found, bool):
                 break
         return found
 
-    def _where_alone(self, tree: Tree, expr: Expr, wanted: int) -> Selected:
+    def _where_alone(self, tree: Tree, expr: Expr, wanted: int) -> SelectionMask:
         _, codes, present = self.regions(expr)
         holds = self._holds(tree, expr, wanted)
         here = holds[present]
@@ -193,7 +193,7 @@ def _holding_regions(tree: Tree, attribute: Attribute, wanted: int) -> Mask:
     return holds
 
 
-def _together(a: Selected, b: Selected, *, every: bool) -> Selected:
+def _together(a: SelectionMask, b: SelectionMask, *, every: bool) -> SelectionMask:
     """Where both hold, or one of them. `a` may be written into."""
     if isinstance(a, bool):
         return b if a is every else a
@@ -247,7 +247,7 @@ def _own_regions(own: Attribute, every: Attribute) -> npt.NDArray[np.int32]:
     return table
 
 
-def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
+def _find_regions(attribute: Attribute, columns: BatchColumns, out: Array) -> None:
     """The region of each event's value. Texts are looked at once each."""
     found = columns.by_dictionary(attribute.expr)
     if found is not None:
@@ -278,7 +278,7 @@ def _find_regions(attribute: Attribute, columns: Columns, out: Array) -> None:
         out[~values.valid] = attribute.unknown
 
 
-def _compare(difference: RangeCondition, attribute: Attribute, columns: Columns, out: Array) -> None:
+def _compare(difference: RangeCondition, attribute: Attribute, columns: BatchColumns, out: Array) -> None:
     """The regions of a condition, from a difference that conditions share."""
     values = columns.value(difference.expr)
     truths = Vector(BOOLEAN, np.array([not difference.inside, difference.inside]), np.ones(2, np.bool_))
