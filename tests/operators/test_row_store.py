@@ -130,7 +130,7 @@ def test_rows_are_found_by_key_when_they_live_at_the_same_time(kind: type[RowSto
     probing = store.sorted(rows([2, 1, 8], [6, 4, 0], [8, 9, 9]))
     assert probing is not None
     found = [
-        (probing.ids[p, 0], store.taken(np.array([k]), ["#id0"])["#id0"][0].as_py(), start, end)
+        (probing.ids[p, 0], store.ids_of(np.array([k]))[0, 0], start, end)
         for pairs in probe(Combinations.of(0, probing), store, before_cuts=False)
         for p, k, start, end in zip(pairs.probe, pairs.stored, pairs.start, pairs.end, strict=True)
     ]
@@ -169,3 +169,17 @@ def test_early_ends_that_older_checkpoints_kept_apart_are_read() -> None:
     again.restore(store.parts())
     again.expire(4)
     assert held_ids(again) == [1]
+
+
+def test_a_table_has_the_ends_that_rows_promised_whenever_it_is_made_and_is_made_once() -> None:
+    store = Hash(SCHEMA, 1, KEY)
+    store.insert(rows([2, 1], 0, 10))
+    store.cut(Retractions(np.array([[1]]), np.array([7])))
+    saved, (cuts,) = (store.parts()[name] for name in ("rows", "cuts"))
+    assert saved[0].column("#end").to_pylist() == [10, 10]
+    assert cuts.select(["row", "end"]).to_pylist() == [{"row": 0, "end": 7}]
+    assert store.parts()["rows"][0] is saved[0], "a save writes it once"
+    again = Hash(SCHEMA, 1, KEY)
+    again.restore(store.parts())
+    assert again.parts()["rows"][0] is saved[0]
+    assert again.rows().end.tolist() == [7, 10]

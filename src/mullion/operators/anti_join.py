@@ -42,7 +42,7 @@ from mullion.expressions.coding.dictionary import decoded, decoded_schema
 from mullion.expressions.coding.hashes import keys_of
 from mullion.instants import EVER_BEFORE, NEVER
 from mullion.kernels.columns import BatchColumns
-from mullion.language.query import Expr
+from mullion.language.query import Column, Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
@@ -275,7 +275,8 @@ class _KeyCodes:
         return len(self._values) > 2 * self._few
 
     def of_left(self, rows: pa.Table) -> Codes:
-        return self.codes(_evaluate(rows, *self._left).cast(self.schema))
+        keys = _evaluate(rows, *self._left)
+        return self.codes(keys if keys.schema.equals(self.schema) else keys.cast(self.schema))
 
     def of_right(self, rows: pa.Table) -> pa.Table:
         return _evaluate(rows, *self._right)
@@ -328,6 +329,8 @@ class _Seen:
 
 def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     """The keys of rows as a table; without keys all rows have the same one."""
-    columns = BatchColumns.of(rows, {name: node.types[name] for name in names_in(keys)})
-    arrays = [columns.array(key) for key in keys] or [pa.array(np.zeros(len(rows), np.int8))]
-    return decoded(pa.table(dict(zip(map(str, range(len(arrays))), arrays, strict=True))))
+    computed = [key for key in keys if not isinstance(key, Column)]
+    columns = BatchColumns.of(rows, {name: node.types[name] for name in names_in(computed)})
+    arrays = [rows.column(key.name) if isinstance(key, Column) else columns.array(key) for key in keys]
+    arrays = arrays or [pa.array(np.zeros(len(rows), np.int8))]
+    return decoded(pa.Table.from_arrays(arrays, names=list(map(str, range(len(arrays))))))

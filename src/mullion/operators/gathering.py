@@ -11,7 +11,6 @@ from mullion.expressions.arrays import Ids
 from mullion.operators.join_probe import Combinations
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.sub_windows import SubWindows
-from mullion.operators.timed_tables import id_names
 
 
 def gathered(
@@ -28,12 +27,12 @@ def gathered(
     ids = np.empty((len(combinations), sum(widths)), np.int64)
     first = 0
     for part, width in enumerate(widths):
-        inner_names = {name: inner for name, (of, inner) in places.items() if of == part}
-        wanted = [*dict.fromkeys(inner_names.values()), *id_names(width)]
+        windows = SubWindows([own]) if part == i else stored[part]
         at = combinations.at[part]
-        taken = own.table.select(wanted).take(pa.array(at)) if part == i else stored[part].taken(at, wanted)
-        columns |= {name: taken.column(inner_name) for name, inner_name in inner_names.items()}
-        for k, number in enumerate(id_names(width)):
-            ids[:, first + k] = taken.column(number).to_numpy()
+        ids[:, first : first + width] = windows.ids_of(at)
         first += width
+        inner_names = {name: inner for name, (of, inner) in places.items() if of == part}
+        if inner_names:
+            taken = windows.taken(at, list(dict.fromkeys(inner_names.values())))
+            columns |= {name: taken.column(inner_name) for name, inner_name in inner_names.items()}
     return pa.Table.from_arrays([columns[name] for name in places], names=list(places)), ids

@@ -157,7 +157,7 @@ class JoinOperator(Operator):
             self.stores[i].add(fresh)
             return
         own, types = self.node.keys[i], self.node.parts[i].types
-        until = self._over_until(i, own, lambda columns: key_function(columns, types)(fresh.table))
+        until = self._over_until(i, own, lambda columns: key_function(columns, types)(fresh.rows))
         rows = np.flatnonzero(until < fresh.meets)
         if len(rows):
             lasting = KeyedSubWindow.of(fresh.timed.take(rows), fresh.keys.take(rows))

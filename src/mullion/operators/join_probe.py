@@ -88,6 +88,8 @@ def _probe_window(combinations: Combinations, window: KeyedSubWindow, *, before_
     is_clean = combinations.is_clean and window.is_clean
     if is_clean:
         runs = _same_keys(combinations, window, runs)
+    if not len(runs[0]):
+        return
     timed = window.start, window.meets_before if before_cuts else window.meets
     for pairs in overlapping_pairs(combinations.runs, window.runs, runs, (combinations.start, combinations.end), timed):
         yield pairs if is_clean else equal_pairs(pairs, combinations.keys, window.keys)

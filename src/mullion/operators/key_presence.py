@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from mullion.expressions.arrays import Codes, Mask, Times, grown
+from mullion.expressions.readonly import frozen
 from mullion.instants import NEVER
 from mullion.operators.kernels.anti_join import KeyChanges, presence_changes
 from mullion.operators.kernels.expiry_heap import ExpiryHeap
@@ -43,6 +44,7 @@ class KeyPresence:
         expiries.reserve(len(codes))
         most = 2 * len(codes) + expiries.size
         changes = KeyChanges(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.bool_))
+        codes, start, end = frozen(codes, start, end)
         count, expiries.size = presence_changes(
             codes, start, end, now, self._until, expiries.heap, expiries.size, changes
         )

@@ -1,7 +1,7 @@
 """A sub-window: rows that came together, sorted by the codes of their keys. Its table is never changed.
 
     codes of keys  3 3 5 8         found by binary search or by merging
-    table          the rows, their ids, starts and ends (see `timed_tables`)
+    table          the rows, their ids, starts and ends (see `timed_tables`), made when a save first asks for it
 
 Retractions and releases change when rows end and until when windows hold them. Both are kept beside the table, and how
 they were before the last changes stays known until `settle`:
@@ -28,12 +28,12 @@ from mullion.expressions.arrays import Ids, Index, Mask, Times
 from mullion.expressions.coding.hashes import Keys, mixed
 from mullion.operators.kernels.join import KeyRuns, ranges_expanded
 from mullion.operators.timed_rows import Retractions, TimedRows
-from mullion.operators.timed_tables import as_table, from_table, id_names
+from mullion.operators.timed_tables import as_table, from_table
 
 
 @dataclass(eq=False)
 class KeyedSubWindow:
-    table: pa.Table
+    rows: pa.Table
     keys: Keys
     ids: Ids
     start: Times
@@ -58,19 +58,17 @@ class KeyedSubWindow:
         if len(codes) > 1 and not (codes[1:] >= codes[:-1]).all():
             order = np.argsort(codes, kind="stable")
             rows, keys = rows.take(order), keys.take(order)
-        return KeyedSubWindow(as_table(rows), keys, rows.ids, rows.start, rows.end, rows.held_until)
+        return KeyedSubWindow(rows.rows, keys, rows.ids, rows.start, rows.end, rows.held_until)
 
-    @staticmethod
-    def restored(table: pa.Table, keys: Keys) -> KeyedSubWindow:
-        """From a table that was saved. `keys` are those of its rows."""
-        rows = from_table(table)
-        return KeyedSubWindow(table, keys, rows.ids, rows.start, rows.end, rows.held_until)
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows with their lives as they were when they came: the same object at every save."""
+        return as_table(TimedRows(self.rows, self.ids, self.start, self.end_saved, self.held_saved))
 
     @cached_property
     def timed(self) -> TimedRows:
         """The rows with their lives as they are now."""
-        rows = self.table.select(range(self.table.column_names.index(id_names(1)[0])))
-        return TimedRows(rows, self.ids, self.start, self.end, self.held_until)
+        return TimedRows(self.rows, self.ids, self.start, self.end, self.held_until)
 
     @property
     def meets(self) -> Times:
@@ -180,6 +178,14 @@ class KeyedSubWindow:
     def alive(self, now: int) -> Index:
         """The rows that are still to meet others."""
         return np.flatnonzero(self.meets > now)
+
+
+def restored(table: pa.Table, keys: Keys) -> KeyedSubWindow:
+    """A sub-window from its table that was saved. `keys` are those of its rows."""
+    rows = from_table(table)
+    window = KeyedSubWindow(rows.rows, keys, rows.ids, rows.start, rows.end, rows.held_until)
+    window.__dict__["table"] = table
+    return window
 
 
 def codes_of_ids(ids: Ids) -> Times:

@@ -46,7 +46,7 @@ from mullion.operators.join import JoinOperator
 from mullion.operators.join_migration import refit_state
 from mullion.operators.join_view import views_in, views_of
 from mullion.operators.make import make
-from mullion.operators.promising_network import refuse_own_rows, share_time
+from mullion.operators.promising_network import refuse_own_rows, share_time, with_promises
 from mullion.operators.stateless import Narrowed
 from mullion.operators.structures import StreamEvents
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -104,6 +104,7 @@ class Network:
         """The keys that are over, of streams with PUNCTUATE."""
         self._fresh: dict[Node, TimedRows] = {}
         self._bad_events = BadEvents(())
+        self._promising: list[Operator] = []
         self.time = AutoTime()
         """What BUDGET AUTO has of a step. Whoever makes steps says how long they took."""
 
@@ -128,6 +129,7 @@ class Network:
             working[node] = old if old is not None and same else self._start(node, needed, working, old)
         self.working = working
         self._columns = _columns(working)
+        self._promising = with_promises(own.operator for own in working.values())
         ending = {node.stream: node for node in working if isinstance(node, Scan) and node.punctuation is not None}
         self.closed = {stream: self.closed.get(stream) or _no_keys(scan) for stream, scan in ending.items()}
         for own in working.values():
@@ -187,7 +189,7 @@ class Network:
         """Go on to `now` with the events before it. Returns what became known of every root."""
         streams = {stream: self._numbered(stream, events.get(stream)) for stream in self.columns_needed()}
         first = (int(arrived[0].times[0]) for arrived in streams.values() if arrived is not None)
-        share_time(self.time, (working.operator for working in self.working.values()), now, first)
+        share_time(self.time, self._promising, now, first)
         deltas: dict[Node, Delta] = {}
         self._fresh = {}
         for stream, arrived in streams.items():

@@ -27,6 +27,7 @@ from mullion.operators.base import Parts
 from mullion.operators.kernels.links import link_all, linked_rows
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.merging import is_merged, most_merged
+from mullion.operators.picking import picked
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows, in_time_order
 from mullion.operators.timed_tables import as_table, from_table
 
@@ -48,6 +49,9 @@ class PositionedRows:
         self._eager, self._by_id = eager, by_id
         self._position_of: dict[Hashable, int] = {}
         self._tables: list[pa.Table] = []
+        self._columns: list[pa.Table] = []
+        """The same without ids, starts and ends."""
+        self._nothing = schema.empty_table()
         self._after_compaction = 0
         self._now = EVER_BEFORE
 
@@ -149,7 +153,7 @@ class PositionedRows:
             return None
         staying = np.flatnonzero(self.end[: self.size] >= now)
         if len(staying) < self.size:
-            self._tables = [part for part in self._cut(staying) if len(part)]
+            self._set_tables([part for part in self._cut(staying) if len(part)])
             self.ids, self.start, self.end = (packed(a, staying) for a in (self.ids, self.start, self.end))
             self.code, self.note = packed(self.code, staying), packed(self.note, staying)
             self.size = len(staying)
@@ -161,21 +165,7 @@ class PositionedRows:
 
     def rows(self, positions: Index) -> pa.Table:
         """The columns of rows."""
-        offsets = np.concatenate([[0], np.cumsum([len(table) for table in self._tables])])
-        which = np.searchsorted(offsets, positions, side="right") - 1
-        parts, order = [], []
-        for number in np.unique(which).tolist():
-            here = np.flatnonzero(which == number)
-            table = self._tables[number].select(self.schema.names)
-            parts.append(table.take(pa.array(positions[here] - offsets[number])))
-            order.append(here)
-        if not parts:
-            return self.schema.empty_table()
-        if len(parts) == 1:
-            return parts[0]
-        back = np.empty(len(positions), np.intp)
-        back[np.concatenate(order)] = np.arange(len(positions))
-        return pa.concat_tables(parts).take(pa.array(back))
+        return picked(self._columns, positions) if len(positions) else self._nothing
 
     def delta_of(self, rows: Index, stays: Stays, early_ends: EarlyEnds, now: int) -> Delta:
         """Stays of these rows as a delta. The ids of a stay are those of its row, and its start."""
@@ -198,7 +188,12 @@ class PositionedRows:
         most = most_merged(self.size)
         while self._tables and is_merged(len(self._tables[-1]), len(table), most=most):
             table = pa.concat_tables([self._tables.pop(), table]).combine_chunks()
+            self._columns.pop()
         self._tables.append(table)
+        self._columns.append(table.select(self.schema.names))
+
+    def _set_tables(self, tables: list[pa.Table]) -> None:
+        self._tables, self._columns = tables, [table.select(self.schema.names) for table in tables]
 
     def parts(self, name: str) -> Parts:
         """The sub-windows, and what has changed of their rows since: that they have ended, and notes."""
@@ -216,7 +211,7 @@ class PositionedRows:
         for table in parts[name]:
             rows = from_table(table)
             self._append(rows.ids, rows.start, rows.end, np.zeros(len(rows), np.int64))
-        self._tables = list(parts[name])
+        self._set_tables(list(parts[name]))
         (changed,) = parts[f"{name}.changed"]
         at = np.asarray(changed["row"], np.intp)
         self.end[at], self.note[at] = np.asarray(changed["end"]), np.asarray(changed["note"])

@@ -37,7 +37,7 @@ def numbers_of(windows: Sequence[KeyedSubWindow]) -> Codes:
 def number_of(window: KeyedSubWindow) -> Codes:
     """The numbers of the rows of a sub-window."""
     if "number" not in window.memo:
-        window.memo["number"] = numbers(window.table, NUMBER)
+        window.memo["number"] = numbers(window.rows, NUMBER)
     found: Codes = window.memo["number"]
     return found
 

@@ -22,6 +22,11 @@ def promises_of(operator: Operator) -> PromisingSet | None:
     return operator.promises if isinstance(operator, PromisingJoinOperator | PromisingSelectionOperator) else None
 
 
+def with_promises(operators: Iterable[Operator]) -> list[Operator]:
+    """The operators that have something to choose from."""
+    return [operator for operator in operators if promises_of(operator) is not None]
+
+
 def promising_sets(operators: Iterable[Operator]) -> list[PromisingSet]:
     """Those that some operators have."""
     return [promises for operator in operators if (promises := promises_of(operator)) is not None]

@@ -31,7 +31,7 @@ from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
 from mullion.operators.expressions import KeyFunction
-from mullion.operators.keyed_sub_window import KeyedSubWindow, codes_of_ids, equal_codes
+from mullion.operators.keyed_sub_window import KeyedSubWindow, codes_of_ids, equal_codes, restored
 from mullion.operators.merging import SMALL, is_merged
 from mullion.operators.sub_windows import SubWindows
 from mullion.operators.timed_rows import Retractions, TimedRows
@@ -177,7 +177,7 @@ class RowStore(SubWindows, ABC):
     def restore(self, parts: Mapping[str, Sequence[pa.Table]]) -> None:
         for i, saved in enumerate(parts.get("rows", ())):
             table = self._with_all_columns(saved)
-            window = KeyedSubWindow.restored(table, self.key(table))
+            window = restored(table, self.key(table))
             for cuts in [*parts.get("cuts", ()), *map(_as_cuts, parts.get("ends", ()))]:
                 own = cuts.filter(pa.array(numbers(cuts, "window") == i))
                 if not len(own):

@@ -224,7 +224,7 @@ class StepOffers:
         known = self._counted.get((i, ages, seen))
         if known is None:
             known = self._counted[i, ages, seen] = self._count(i, fresh, np.array(ages, np.int64), seen[1 - i])
-        value = promise_value(node, i, fresh.table, known.columns).take(known.row)
+        value = promise_value(node, i, fresh.rows, known.columns).take(known.row)
         return replace(known.entries, promise=faded(promises(node.order, value), node.fade, known.grain))
 
     def _count(self, i: int, fresh: KeyedSubWindow, ages: Times, since: int) -> _Counted:

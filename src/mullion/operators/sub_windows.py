@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Ids, Index, Times
 from mullion.operators.keyed_sub_window import KeyedSubWindow
+from mullion.operators.picking import COPIED, picked
+from mullion.operators.timed_tables import START
 
 
 class SubWindows:
@@ -20,9 +22,20 @@ class SubWindows:
         return np.cumsum([0, *map(len, self.windows)])[:-1]
 
     def taken(self, index: Index, names: Sequence[str]) -> pa.Table:
-        """Columns of rows counted through all sub-windows, #id0.. and #start among them."""
-        table = pa.concat_tables([window.table.select(names) for window in self.windows])
-        return table.take(pa.array(index))
+        """Columns of rows counted through all sub-windows, #start among them."""
+        of_tables = START in names
+        return picked([(own.table if of_tables else own.rows).select(names) for own in self.windows], index)
+
+    def ids_of(self, index: Index) -> Ids:
+        """The ids of rows counted through all sub-windows."""
+        if self.rows_held <= COPIED * len(self.windows):
+            ids = [window.ids for window in self.windows]
+            return (ids[0] if len(ids) == 1 else np.concatenate(ids)).take(index, axis=0)
+        out = np.empty((len(index), self.windows[0].ids.shape[1]), np.int64)
+        for window, offset in zip(self.windows, self.offsets().tolist(), strict=True):
+            own = np.flatnonzero((index >= offset) & (index < offset + len(window)))
+            out[own] = window.ids.take(index[own] - offset, axis=0)
+        return out
 
     def starts(self) -> Times:
         return np.concatenate([np.zeros(0, np.int64), *(window.start for window in self.windows)])

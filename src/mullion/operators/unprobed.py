@@ -49,7 +49,7 @@ def _comes_in_time(node: Node) -> bool:
 
 def parted(fresh: KeyedSubWindow, weight: str) -> tuple[KeyedSubWindow | None, KeyedSubWindow | None]:
     """The rows that weigh nothing, and the others."""
-    probes = fresh.table.column(weight).to_numpy() > 0
+    probes = fresh.rows.column(weight).to_numpy() > 0
     if probes.all():
         return None, fresh
     return _some(fresh, np.flatnonzero(~probes)), _some(fresh, np.flatnonzero(probes))

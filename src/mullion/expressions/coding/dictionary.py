@@ -117,8 +117,9 @@ def without_unused(column: pa.Array) -> pa.Array:
 
 def decoded(rows: pa.Table) -> pa.Table:
     """The same rows without dictionaries."""
-    schema = decoded_schema(rows.schema)
-    if not any(pa.types.is_dictionary(field.type) for field in rows.schema):
+    present = rows.schema
+    schema = decoded_schema(present)
+    if schema is present:
         return rows
     plain = [
         pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type)
@@ -140,7 +141,7 @@ def coded(values: pa.Array, index: npt.NDArray[np.integer[Any]]) -> pa.Array:
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    if not any(pa.types.is_dictionary(field.type) for field in schema):
+    if not any(map(pa.types.is_dictionary, schema.types)):
         return schema
     return pa.schema(
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
