@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from by_slices import bind
 from mullion import Engine
-from mullion.algebra.streams import Stream
+from mullion.algebra.streams import Stream, Table
+from mullion.kernels.lookup import prepare
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
 from mullion.options import DEFAULTS
@@ -99,6 +100,29 @@ def test_what_is_known_of_all_files_tells_of_a_large_part_of_them(tmp_path: Path
     small = part(2)
     assert (small.events, small.selections["k"] is known.selections["k"]) == (200, False)
     assert part(2, 1).selections["k"] is not known.selections["k"]
+
+
+def test_events_are_sampled_once_before_tables_are_read_and_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run knows what files hold before it has read a table. What tables add is asked of the same events; columns
+    that only aggregates read are in no sample."""
+    pq.write_table(events(0, 20, 3), tmp_path / "a.parquet")
+    t = Table("t", (("k", STRING), ("good", BIGINT)), "parquet", (("path", "none"),))
+    text = "SELECT t.good, sum(x) AS n FROM s [RANGE 1 min SLIDE 1 min], t WHERE s.k = t.k GROUP BY t.good"
+    query = bind(parse_query(text, name="q"), {"s": stream(tmp_path)}, {"t": t})
+    asked, look = make_plan(stream(tmp_path), [query]), LastLook()
+    sampled = list[list[str]]()
+    of_pieces = statistics._from_pieces
+    monkeypatch.setattr(statistics, "_from_pieces", lambda *of: (sampled.append(of[2]), of_pieces(*of))[1])
+    assert not of_files_now(stream(tmp_path), asked.groupings, look).groups
+    rows = pa.table({"k": ["k0", "k1", "k2"], "good": pa.array([1, 2, 2])})
+    lookups = [prepare(lookup, rows) for lookup in asked.groupings[0].lookups]
+    pieces = pieces_of([str(tmp_path / "a.parquet")], stream(tmp_path), ("k",))
+    assert pieces is not None
+    known = look.at(pieces, stream(tmp_path), asked.groupings, lookups)
+    assert [groups.number for groups in known.groups.values()] == [2]
+    assert sampled == [["k"]]
 
 
 @pytest.mark.usefixtures("few")

@@ -171,7 +171,7 @@ class Grouping:
 
     @cached_property
     def index(self) -> PredicateIndex:
-        return PredicateIndex(self.predicates, self.types)
+        return _index(self.predicates, tuple(self.types.items()))
 
     @cached_property
     def covers(self) -> Covers:
@@ -254,6 +254,12 @@ class Grouping:
         index = self.index.for_rows() if method == ROWS and not self.keys else self.index
         slim.__dict__.update(index=index, progressions=self.progressions, hopping=self.hopping)
         return slim
+
+
+@lru_cache(maxsize=4)
+def _index(predicates: tuple[Expr, ...], types: tuple[tuple[str, Type], ...]) -> PredicateIndex:
+    """Kept: a run plans once to know how much a batch may take, and again with what it then reads."""
+    return PredicateIndex(predicates, dict(types))
 
 
 def _is_bounded(query: SlicedAggregation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from mullion.algebra.streams import Stream
@@ -37,6 +37,12 @@ def _columns_in_kernel(grouping: Grouping) -> set[str] | None:
     if not all(_in_kernel(expr, grouping) for expr in wanted):
         return None
     return {name for expr in wanted for name in columns_of(expr)} - _looked_up(grouping)
+
+
+def dividing_columns(groupings: Sequence[Grouping]) -> set[str]:
+    """The columns of events that tell into which groups and fragments they go."""
+    asked = {name for g in groupings for expr in _dividing(g) for name in columns_of(expr)}
+    return asked - {name for g in groupings for name in _looked_up(g)}
 
 
 def columns_of(expr: Expr) -> set[str]:
@@ -92,10 +98,15 @@ def _looked_up(grouping: Grouping) -> set[str]:
 
 def _wanted(groupings: Sequence[Grouping]) -> list[Expr]:
     """Everything that is computed of an event: each expression once."""
-    compared = (a.expr for g in groupings for a in g.index.attributes)
-    looked_up = (key for g in groupings for lookup in g.lookups for key, _ in lookup.keys)
     states = (expr for g in groupings for state in g.states for expr in state.expressions())
-    return list(dict.fromkeys([*compared, *(k for g in groupings for k in g.keys), *states, *looked_up]))
+    return list(dict.fromkeys([*(expr for g in groupings for expr in _dividing(g)), *states]))
+
+
+def _dividing(grouping: Grouping) -> Iterator[Expr]:
+    """What an event's group and fragment follow from."""
+    yield from (attribute.expr for attribute in grouping.index.attributes)
+    yield from grouping.keys
+    yield from (key for lookup in grouping.lookups for key, _ in lookup.keys)
 
 
 def _in_kernel(expr: Expr, grouping: Grouping) -> bool:

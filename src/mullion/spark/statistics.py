@@ -7,7 +7,7 @@ of row groups all over the batch is the sample. Of anything else Spark hands ove
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from mullion.language.types import Type
 from mullion.planner.plan import Grouping
 from mullion.planner.statistics import ASSUMED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.runtime.batch import BatchTables
-from mullion.slices.inputs import kernel_columns
+from mullion.slices.inputs import dividing_columns, kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
@@ -45,19 +45,20 @@ CHOOSING = ("pathglobfilter", "modifiedbefore", "modifiedafter")
 class LastLook:
     """What was learned of files last. A run looks at those that lie there before it begins, so that a batch fits into
     memory, and then at its first batch: often that is all of them, asked for the same, or a large part of them, of
-    which the sample of all tells as well."""
+    which the sample of all tells as well. With tables, which are not read before the first batch, the sample itself is
+    looked at again."""
 
     def __init__(self) -> None:
         self._last: tuple[object, dict[str, int | None], Statistics] | None = None
+        self._sample: tuple[object, Sample] | None = None
 
     def at(
         self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: BatchTables = ()
     ) -> Statistics:
         """Of pieces that the kernel may read all of that the groupings need."""
-        needed = sorted(kernel_columns(groupings) or ())
-        if any(grouping.lookups for grouping in groupings):
-            return statistics_of(_from_pieces(pieces, stream, needed), groupings, tables)
         files = {path: _changed(path) for path in dict.fromkeys(piece.path for piece in pieces)}
+        if any(grouping.lookups for grouping in groupings):
+            return statistics_of(self._sampled(pieces, stream, groupings, files), groupings, tables)
         asked = stream, [(g.keys, g.predicates) for g in groupings]
         if self._last is not None and self._last[0] == asked and files.items() <= self._last[1].items():
             _, before, known = self._last
@@ -66,9 +67,22 @@ class LastLook:
             rows = sum(piece.rows for piece in pieces)
             if known.events is not None and max(MOST_SAMPLED, known.events // LARGE_PART) < rows:
                 return _of_part(known, rows, extent_of(list(files), stream.time_column))
-        known = statistics_of(_from_pieces(pieces, stream, needed), groupings)
+        known = statistics_of(self._sampled(pieces, stream, groupings, files), groupings)
         self._last = asked, files, known
         return known
+
+    def _sampled(
+        self,
+        pieces: Sequence[RowGroup],
+        stream: Stream,
+        groupings: Sequence[Grouping],
+        files: Mapping[str, int | None],
+    ) -> Sample:
+        columns = sorted(dividing_columns(groupings))
+        asked = stream, columns, tuple(pieces), files
+        if self._sample is None or self._sample[0] != asked:
+            self._sample = asked, _from_pieces(pieces, stream, columns)
+        return self._sample[1]
 
 
 def _of_part(known: Statistics, rows: int, extent: FileExtent | None) -> Statistics:
