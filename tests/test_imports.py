@@ -16,6 +16,7 @@ LAYERS = (
     "lazy",
     "questions_first",
     "threads",
+    "loops",
     "arguments",
     "memory",
     "allocation",

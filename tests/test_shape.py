@@ -28,7 +28,7 @@ def too_large(source: str, tree: ast.Module) -> Iterator[str]:
 
 def _is_compiled(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(
-        "njit" in ast.unparse(decorator) or "compiled" in ast.unparse(decorator)
+        "njit" in ast.unparse(decorator) or ast.unparse(decorator) in ("loop", "inlined_loop")
         for decorator in function.decorator_list
     )
 
@@ -44,6 +44,6 @@ def test_the_check_itself() -> None:
 
     long = "def f():\n" + "    pass\n" * 60
     assert found(long) == ["f: 61 lines"]
-    assert found(f"@njit\n{long}") == []
+    assert found(f"@loop\n{long}") == []
     assert found("class A:\n" + "".join(f"    def f{i}(self): ...\n" for i in range(25))) == ["class A: 25 methods"]
     assert found("\n" * 400) == ["400 lines"]

@@ -11,14 +11,14 @@ whether any key came there: a key with a place to which none came did not come i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import inlined_loop, loop
 
 MOST_ROWS = 32
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _mixed(x: np.uint64) -> np.uint64:
     """The finalizer of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -26,23 +26,23 @@ def _mixed(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _seed(code: np.int64) -> np.uint64:
     return _mixed(np.uint64(code) + np.uint64(0x9E3779B97F4A7C15))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _below(x: np.uint64, size: int) -> np.int64:
     """One of `size` numbers, by the higher half of a hash."""
     return np.int64(((x >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_loop
 def _place(seed: np.uint64, row: int) -> np.uint64:
     return _mixed(seed + np.uint64(row + 1) * np.uint64(0xD1342543DE82EF95))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def update(codes: Array, counters: Array, came: Array) -> None:
     """Count each code in its bucket. Both arrays are buckets x rows x width."""
     buckets, rows, width = counters.shape
@@ -56,7 +56,7 @@ def update(codes: Array, counters: Array, came: Array) -> None:
             came[bucket, row, at] = True
 
 
-@njit(cache=True, nogil=True)
+@loop
 def update_counted(codes: Array, counts: Array, counters: Array) -> None:
     """The same for codes that came so often each; a negative count takes them out."""
     buckets, rows, width = counters.shape
@@ -69,7 +69,7 @@ def update_counted(codes: Array, counts: Array, counters: Array) -> None:
             counters[bucket, row, _below(x, width)] += sign * counts[i]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def estimate(codes: Array, counters: Array, came: Array, out: Array) -> None:
     """The median over rows for each code; between the two in the middle where rows are even. -1 where a code surely
     did not come."""
@@ -99,7 +99,7 @@ def estimate(codes: Array, counters: Array, came: Array, out: Array) -> None:
             out[i] = max((estimates[(rows - 1) // 2] + estimates[rows // 2]) // 2, 0)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def squares(counters: Array, out: Array) -> None:
     """The sum of the squared counters of each row, buckets x rows: an estimate of the second moment of the counts."""
     buckets, rows, width = counters.shape
@@ -112,7 +112,7 @@ def squares(counters: Array, out: Array) -> None:
             out[bucket, row] = total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def others(codes: Array, counters: Array, sums: Array, out: Array) -> None:
     """The second moment of the other keys of each code's bucket: what the squares sum up to without the code's own
     counter, in the row where that is most."""
@@ -127,7 +127,7 @@ def others(codes: Array, counters: Array, sums: Array, out: Array) -> None:
         out[i] = most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def distances(first: Array, first_events: int, second: Array, second_events: int, out: Array) -> None:
     """For each row the squared distance between two sketches, each divided by the number of its events."""
     buckets, rows, width = first.shape

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count_runs(keys: Array, bounds: Array, counts: Array, ends: Array) -> int:
     """Sort each run keys[bounds[r]:bounds[r + 1]] and count equal numbers. The different ones stand at the start of
     `keys` afterwards, run after run up to ends[r]; returns how many there are."""
@@ -25,7 +24,7 @@ def count_runs(keys: Array, bounds: Array, counts: Array, ends: Array) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@loop
 def merge(a: Array, a_counts: Array, b: Array, b_counts: Array, keys: Array, counts: Array) -> int:
     """The ascending numbers of both with their counts added; returns how many there are."""
     i, j, number = 0, 0, 0

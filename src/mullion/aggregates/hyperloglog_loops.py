@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 TOP_BIT = np.uint64(1 << 63)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def different_hashes(hashes: Array, bounds: Array, most: int, kept: Array, counts: Array) -> None:
     """The different hashes of each run hashes[bounds[r]:bounds[r + 1]], ascending, one run after the other in `kept`;
     counts[r] is how many there are. Of a run with more than `most` none are kept, and counts[r] is -1."""
@@ -41,7 +41,7 @@ def different_hashes(hashes: Array, bounds: Array, most: int, kept: Array, count
             kept[first:number].sort()
 
 
-@njit(cache=True, nogil=True)
+@loop
 def take_in(registers: Array, hashes: Array, size: int) -> None:
     """The first `size` bits of a hash choose its register, which keeps the place of the first 1 among the others."""
     for i in range(len(hashes)):
@@ -55,7 +55,7 @@ def take_in(registers: Array, hashes: Array, size: int) -> None:
         registers[at] = max(registers[at], place)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def estimate(registers: Array, size: int) -> float:
     """About how many hashes registers have taken in (Ertl, New Cardinality Estimation Algorithms for HyperLogLog
     Sketches, 2017, Algorithm 6)."""
@@ -71,7 +71,7 @@ def estimate(registers: Array, size: int) -> float:
     return number * number / (2 * math.log(2) * z)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _sigma(x: float) -> float:
     """x + the sum of x^(2^k) 2^(k - 1): what registers without a hash add."""
     if x == 1:
@@ -84,7 +84,7 @@ def _sigma(x: float) -> float:
     return z
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _tau(x: float) -> float:
     """(1 - x - the sum of (1 - x^(2^-k))^2 2^-k) / 3: what full registers add."""
     if x == 0 or x == 1:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def earliest_of_runs(present: Array, time: Array, part: Array, arrival: Array, starts: Array, first: Array) -> None:
     """Where the earliest event of each run stands; its first one where none is present."""
     for run in range(len(starts)):
@@ -29,7 +28,7 @@ def earliest_of_runs(present: Array, time: Array, part: Array, arrival: Array, s
         first[run] = best
 
 
-@njit(cache=True, nogil=True)
+@loop
 def are_in_order(time: Array, part: Array, arrival: Array) -> bool:
     """Whether events stand in the order of the stream."""
     for i in range(1, len(time)):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from mullion.aggregates.base import DISTRIBUTIVE, Aggregate, Partial, State
 from mullion.aggregates.count import Count
@@ -20,6 +19,7 @@ from mullion.expressions.int128 import WIDE, from_halves, within
 from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, DOUBLE, Type, decimal
+from mullion.loops import loop
 
 
 class SumInLimbs(WholeNumbers):
@@ -139,7 +139,7 @@ class SumOfDecimals(SumInLimbs):
 LIMB = 0xFFFFFFFF
 
 
-@njit(cache=True, nogil=True)
+@loop
 def join_limbs(high: Array, low: Array, out: Array) -> int:
     """Two limbs as one number. Returns a number that is one below how far the higher ones are from 0, at least; or -1
     where a lower one is not carried: then the numbers mean nothing."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.readonly import frozen
+from mullion.loops import loop
 
 WIDE = np.dtype([("high", np.int64), ("low", np.uint64)])
 MOST_DIGITS = 38
@@ -145,7 +145,7 @@ def _halves(values: Array) -> Array:
     return np.ascontiguousarray(values).view(np.int64).reshape(-1, 2)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _magnitude(high: np.int64, low: np.int64) -> tuple[np.uint64, np.uint64]:
     top, bottom = np.uint64(high), np.uint64(low)
     if high < 0:
@@ -156,7 +156,7 @@ def _magnitude(high: np.int64, low: np.int64) -> tuple[np.uint64, np.uint64]:
     return top, bottom
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _put(top: np.uint64, bottom: np.uint64, is_negative: bool, out: Array, i: int) -> None:
     if is_negative:
         bottom = ~bottom + np.uint64(1)
@@ -166,7 +166,7 @@ def _put(top: np.uint64, bottom: np.uint64, is_negative: bool, out: Array, i: in
     out[i, 0], out[i, 1] = np.int64(top), np.int64(bottom)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _multiply(a: Array, b: Array, out: Array) -> None:
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     for i in range(len(out)):
@@ -180,7 +180,7 @@ def _multiply(a: Array, b: Array, out: Array) -> None:
         _put(top, a_low * b_low, (a[p, 0] < 0) != (b[q, 0] < 0), out, i)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _quotient(
     top: np.uint64, low: np.uint64, by_top: np.uint64, by_low: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -213,7 +213,7 @@ def _quotient(
     return quotient_top, quotient_low, top, low
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _divide(a: Array, b: Array, rounding: int, out: Array) -> None:
     zero, one, most = np.uint64(0), np.uint64(1), np.uint64(63)
     for i in range(len(out)):

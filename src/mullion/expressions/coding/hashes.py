@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from mullion.expressions.arrays import Array, Codes, Index, Mask
 from mullion.expressions.coding.canonical import in_one_piece, whole_numbers
+from mullion.loops import loop
 
 NULL_CODE = 0x6E756C6C
 
@@ -125,14 +125,14 @@ def mixed(columns: Sequence[Codes], length: int) -> Codes:
     return codes
 
 
-@njit(cache=True, nogil=True)
+@loop
 def mix_in(codes: Array, more: Array) -> None:
     """Change each hash by one more number (the finalizer of splitmix64)."""
     for i in range(len(codes)):
         codes[i] = mixed_with(codes[i], more[i])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def mixed_with(code: int | np.int64, more: int | np.int64) -> np.int64:
     """A hash changed by one more number."""
     x = np.uint64(code) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(more)
@@ -141,7 +141,7 @@ def mixed_with(code: int | np.int64, more: int | np.int64) -> np.int64:
     return np.int64(x ^ (x >> np.uint64(31)))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def hash_bytes(offsets: Array, data: Array, out: Array) -> None:
     """A hash of each text: eight bytes at a time, mixed as above."""
     for i in range(len(out)):

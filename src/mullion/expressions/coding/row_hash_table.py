@@ -10,14 +10,14 @@ out anew.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 FREE, LEFT = -1, -2
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _slot(row: Array, mask: int) -> np.int64:
     mixed = np.uint64(0)
     for word in row:
@@ -26,7 +26,7 @@ def _slot(row: Array, mask: int) -> np.int64:
     return np.int64(mixed & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _equal(row: Array, other: Array) -> bool:
     equal = True
     for j in range(len(row)):
@@ -34,7 +34,7 @@ def _equal(row: Array, other: Array) -> bool:
     return equal
 
 
-@njit(cache=True, nogil=True)
+@loop
 def insert(
     words: Array, slots: Array, keys: Array, free: Array, free_size: int, used: int, out: Array, new: Array
 ) -> int:
@@ -58,7 +58,7 @@ def insert(
     return added
 
 
-@njit(cache=True, nogil=True)
+@loop
 def remove(codes: Array, slots: Array, keys: Array) -> None:
     """Rows that are in the table."""
     mask = len(slots) - 1
@@ -69,7 +69,7 @@ def remove(codes: Array, slots: Array, keys: Array) -> None:
         slots[at] = LEFT
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rehash(codes: Array, slots: Array, keys: Array) -> None:
     """Put rows with these codes into empty slots."""
     mask = len(slots) - 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 
 class Stretches(NamedTuple):
@@ -53,7 +53,7 @@ class BoxRows(NamedTuple):
     """Row x number, of which the first counts events."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _fill_prefixes(cells: Array, prefixes: Array, row: Array) -> None:
     """prefixes[o, i] is the sum of all cells before row o and column i."""
     numbers = cells.shape[2]
@@ -65,7 +65,7 @@ def _fill_prefixes(cells: Array, prefixes: Array, row: Array) -> None:
                 prefixes[o + 1, i + 1, f] = prefixes[o, i + 1, f] + row[f]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _from_prefixes(q: int, runs: BoxRuns, prefixes: Array, now: Array) -> None:
     now[:] = 0
     for a in range(runs.outer_first[q], runs.outer_first[q + 1]):
@@ -76,7 +76,7 @@ def _from_prefixes(q: int, runs: BoxRuns, prefixes: Array, now: Array) -> None:
                 now[f] += bottom[high, f] - bottom[low, f] - top[high, f] + top[low, f]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _from_cells(q: int, runs: BoxRuns, cells: Array, now: Array) -> None:
     now[:] = 0
     for a in range(runs.outer_first[q], runs.outer_first[q + 1]):
@@ -87,7 +87,7 @@ def _from_cells(q: int, runs: BoxRuns, cells: Array, now: Array) -> None:
                         now[f] += cells[o, i, f]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _write(q: int, start: int, now: Array, before: Array, out: BoxRows, written: int) -> int:
     """Writes what came to predicate q since its last row, if anything did."""
     if now[0] == before[q, 0]:
@@ -99,7 +99,7 @@ def _write(q: int, start: int, now: Array, before: Array, out: BoxRows, written:
     return written + 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def sums_of_boxes(
     stretches: Stretches, events: EventCells, runs: BoxRuns, start: Array, most: int, dear: int, out: BoxRows
 ) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 
 class LineCells(NamedTuple):
@@ -19,7 +18,7 @@ class LineCells(NamedTuple):
     since: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def merge(before: LineCells, stays: Array, new: LineCells, out: LineCells) -> None:
     """The cells that stay and the new ones, all in order."""
     at, j = 0, 0
@@ -40,13 +39,13 @@ def merge(before: LineCells, stays: Array, new: LineCells, out: LineCells) -> No
         j += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _copy(source: LineCells, i: int, out: LineCells, at: int) -> None:
     out.line[at], out.value[at] = source.line[i], source.value[i]
     out.cell[at], out.since[at] = source.cell[i], source.since[i]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def top_of_ranges(count: Array, low: Array, high: Array, offsets: Array, codes: Array, frequencies: Array) -> None:
     """The most frequent cells of each range, the most frequent first, of equally frequent ones the first: as many as
     there is room between its offsets."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Mask
+from mullion.loops import loop
 
 NO_VALUE = np.iinfo(np.int64).max
 """What is larger than any value; the largest of values is found as the least of their complements."""
@@ -80,7 +80,7 @@ class DenseRows(NamedTuple):
         return self if kept.all() else DenseRows(*(column[..., kept] for column in self))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def take_units(left: Array, unit: float, out: Array) -> bool:
     """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
     is_left = False
@@ -92,7 +92,7 @@ def take_units(left: Array, unit: float, out: Array) -> bool:
     return is_left
 
 
-@njit(cache=True, nogil=True)
+@loop
 def split_doubles(
     values: Array, valid: Array, limit: float, unit: float, small: float, coarse: Array, fine: Array, rest: Array
 ) -> None:
@@ -108,7 +108,7 @@ def split_doubles(
             coarse[i], fine[i], rest[i] = 0, 0, value
 
 
-@njit(cache=True, nogil=True)
+@loop
 def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> None:
     """The predicates that event i satisfies: one row of each attribute's table, taken together."""
     slots = len(mask)
@@ -121,7 +121,7 @@ def satisfied(codes: Array, table: Array, first: Array, i: int, mask: Array) -> 
             mask[q] &= row[q]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def states_by_slice(
     slices: Array, cut: Edges, start: Array, predicates: Predicates, values: FieldValues, out: DenseRows
 ) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 PICKED = 12
 """Blocks that are picked by what they may hold at most, before the rest is looked at in turn."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def sum_of_present(
     code: Array, numbers: Array, bounds: Array, begin: Array, ends_from: Array, ends: Array, last: Array, out: Array
 ) -> None:
@@ -54,7 +54,7 @@ def sum_of_present(
             out[w] = total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def part_by_bit(
     code: Array, count: Array, bit: int, next_code: Array, next_count: Array, zeros: Array, weights: Array
 ) -> int:
@@ -79,7 +79,7 @@ def part_by_bit(
     return border
 
 
-@njit(cache=True, nogil=True)
+@loop
 def descend(
     zeros: Array, weights: Array, border: int, bit: int, low: Array, high: Array, rank: Array, out: Array
 ) -> None:
@@ -95,13 +95,13 @@ def descend(
             out[w] |= 1 << bit
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _is_less(count: int, code: int, other_count: int, other_code: int) -> bool:
     """Whether a code comes after another: it is less frequent, or as frequent and larger."""
     return count < other_count or (count == other_count and code > other_code)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _sink(codes: Array, counts: Array, root: int, size: int, code: int, count: int) -> None:
     """Replace what is on top of a heap of `size` codes from `root` on."""
     at = 0
@@ -120,7 +120,7 @@ def _sink(codes: Array, counts: Array, root: int, size: int, code: int, count: i
     codes[root + at], counts[root + at] = code, count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _offer(codes: Array, counts: Array, root: int, size: int, most: int, code: int, count: int) -> int:
     """Put a code on a heap of the `most` best, the last of them on top; returns how many it holds then."""
     if size == most:
@@ -138,7 +138,7 @@ def _offer(codes: Array, counts: Array, root: int, size: int, most: int, code: i
     return size + 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def in_order(codes: Array, counts: Array, offsets: Array) -> None:
     """Take the heap of each window down to a list, the best first."""
     for w in range(len(offsets) - 1):
@@ -186,7 +186,7 @@ class Heaps(NamedTuple):
     counts: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _add(rows: WeightedCodes, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
         c = rows.code[i]
@@ -196,13 +196,13 @@ def _add(rows: WeightedCodes, low: int, high: int, now: Sliding) -> None:
             now.bound[c >> now.shift] = n
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _subtract(rows: WeightedCodes, low: int, high: int, now: Sliding) -> None:
     for i in range(low, high):
         now.occurring[rows.code[i]] -= rows.weight[i]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _mend(now: Sliding, block: int) -> int:
     """The highest count of a block; its bound becomes that."""
     low = block << now.shift
@@ -213,7 +213,7 @@ def _mend(now: Sliding, block: int) -> int:
     return most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _top_of_rows(rows: Array, now: Sliding, mark: int, heaps: Heaps, root: int, most: int) -> None:
     """The most frequent codes of a window that has few rows: each row is looked at."""
     size = 0
@@ -224,7 +224,7 @@ def _top_of_rows(rows: Array, now: Sliding, mark: int, heaps: Heaps, root: int, 
                 size = _offer(heaps.codes, heaps.counts, root, size, most, c, now.occurring[c])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _top_of_blocks(now: Sliding, mark: int, heaps: Heaps, root: int, most: int) -> None:
     """The most frequent codes of a window that has many rows: blocks of codes that cannot hold any are passed over.
 
@@ -256,7 +256,7 @@ def _top_of_blocks(now: Sliding, mark: int, heaps: Heaps, root: int, most: int) 
                 size = _offer(heaps.codes, heaps.counts, root, size, most, c, n)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def top_by_sliding(rows: WeightedCodes, windows: RowWindows, now: Sliding, heaps: Heaps) -> None:
     """Heaps of the most frequent codes of each window, from the window before it in the order: new rows are added, old
     ones subtracted."""
@@ -279,7 +279,7 @@ def top_by_sliding(rows: WeightedCodes, windows: RowWindows, now: Sliding, heaps
             _top_of_blocks(now, at, heaps, root, most)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def snapshots(code: Array, count: Array, bounds: Array, out: Array) -> None:
     """How often each code occurs between the first bound and every other."""
     for b in range(1, len(bounds)):
@@ -289,7 +289,7 @@ def snapshots(code: Array, count: Array, bounds: Array, out: Array) -> None:
             out[b, code[i]] += count[i]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def top_of_differences(
     prefixes: Array, begin: Array, end: Array, first: Array, length: Array, codes: Array, counts: Array
 ) -> None:

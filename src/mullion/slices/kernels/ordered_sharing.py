@@ -7,16 +7,16 @@ Values are whole numbers in their order. `state` is (head, top, rows seen).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 HEAD, TOP, SEEN = 0, 1, 2
 HIGHEST = np.iinfo(np.int64).max
 NAN = np.array([np.nan]).view(np.int64)[0]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def orders_of(values: Array, of_largest: bool, out: Array) -> None:
     """Whole numbers in the order of doubles, or in the opposite one: NaN is the largest, and -0.0 equals 0.0."""
     bits = values.view(np.int64)
@@ -26,7 +26,7 @@ def orders_of(values: Array, of_largest: bool, out: Array) -> None:
         out[i] = order if of_largest else ~order
 
 
-@njit(cache=True, nogil=True)
+@loop
 def insert(orders: Array, known: Array, rows: Array, stairs: Array, state: Array) -> None:
     """A value drops all stairs that it reaches; there is room for all values."""
     head, top, seen = state[HEAD], state[TOP], state[SEEN]
@@ -39,7 +39,7 @@ def insert(orders: Array, known: Array, rows: Array, stairs: Array, state: Array
     state[TOP], state[SEEN] = top, seen + len(orders)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def look_up(windows: Array, rows: Array, stairs: Array, state: Array, out: Array, valid: Array) -> None:
     """The answer of each window is the oldest stair in it."""
     head, top, seen = state[HEAD], state[TOP], state[SEEN]
@@ -55,7 +55,7 @@ def look_up(windows: Array, rows: Array, stairs: Array, state: Array, out: Array
         out[i] = stairs[low] if low < top else 0
 
 
-@njit(cache=True, nogil=True)
+@loop
 def insert_and_look_up(
     orders: Array,
     known: Array,

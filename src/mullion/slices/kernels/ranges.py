@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 ADD, LEAST, MOST = 0, 1, 2
 """What `over_ranges` does with two states."""
@@ -38,7 +37,7 @@ class Segments(NamedTuple):
     """Of each window."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def sort_by_line(line: Array, size: int, order: Array, starts: Array) -> None:
     """A stable counting sort: `order` are the rows line by line, `starts` has room for size + 1."""
     starts[:] = 0
@@ -53,7 +52,7 @@ def sort_by_line(line: Array, size: int, order: Array, starts: Array) -> None:
         at[own] += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count_members(rows: Array, inside: Array, count: Array) -> None:
     """How many rows each slot has, from those of each fragment and whether it is inside each slot."""
     for fragment in range(len(inside)):
@@ -61,7 +60,7 @@ def count_members(rows: Array, inside: Array, count: Array) -> None:
             count[slot] += rows[fragment] * inside[fragment, slot]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rows_of_fragments(codes: Array, order: Array, first: Array, slot: Array, at: Array, out: Array) -> None:
     """The rows of each slot in their order, from the fragment of each row and the slots of each fragment, which are
     slot[first[f]] to slot[first[f + 1]]. `at` is where the rows of each slot begin, and is changed."""
@@ -73,7 +72,7 @@ def rows_of_fragments(codes: Array, order: Array, first: Array, slot: Array, at:
             at[own] += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def is_in_order(times: Array, starts: Array) -> bool:
     """Whether the times ascend within each line."""
     for line in range(len(starts) - 1):
@@ -83,7 +82,7 @@ def is_in_order(times: Array, starts: Array) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@loop
 def seek(times: Array, at: int, stop: int, time: int) -> int:
     """The first place from `at` on whose time is not before `time`, in steps that double: near places cost little."""
     if at >= stop or times[Unsigned(at)] >= time:
@@ -102,7 +101,7 @@ def seek(times: Array, at: int, stop: int, time: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@loop
 def seek_each(times: Array, wanted: Array, at: Array) -> None:
     """The first place whose time is not before each of the wanted ones, which ascend."""
     place = 0
@@ -110,7 +109,7 @@ def seek_each(times: Array, wanted: Array, at: Array) -> None:
         at[i] = place = seek(times, place, len(times), wanted[i])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count_pairs(rows: Lines, asked: Segments, count: Array) -> None:
     """For each window, the lines that have a row in it."""
     for s in range(len(asked.begin)):
@@ -129,7 +128,7 @@ def count_pairs(rows: Lines, asked: Segments, count: Array) -> None:
                     window = seek(asked.end, window + 1, stop_window, rows.times[low] + 1)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def find_pairs(rows: Lines, asked: Segments, place: Array, lines: Array, lows: Array, highs: Array) -> None:
     """The line and the range of rows of each pair that has some. Those of window w go to place[w] and on, by line."""
     for s in range(len(asked.begin)):
@@ -152,7 +151,7 @@ def find_pairs(rows: Lines, asked: Segments, place: Array, lines: Array, lows: A
                     window = seek(asked.end, window + 1, stop_window, rows.times[low] + 1)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def search_ranges(rows: Lines, line: Array, start: Array, end: Array, lows: Array, highs: Array) -> None:
     """The rows of each (line, start, end), whatever their order; of line -1 there are none."""
     for i in range(len(line)):
@@ -175,7 +174,7 @@ def search_ranges(rows: Lines, line: Array, start: Array, end: Array, lows: Arra
                 lows[i] = low
 
 
-@njit(cache=True, nogil=True)
+@loop
 def prefixes(values: Array, order: Array, out: Array) -> None:
     """The sums of the first 0, 1, 2, .. values in an order."""
     total = 0
@@ -185,13 +184,13 @@ def prefixes(values: Array, order: Array, out: Array) -> None:
         out[i + 1] = total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def differences(sums: Array, low: Array, high: Array, out: Array) -> None:
     for i in range(len(low)):
         out[i] = sums[Unsigned(high[i])] - sums[Unsigned(low[i])] if high[i] > low[i] else 0
 
 
-@njit(cache=True, nogil=True)
+@loop
 def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Array, out: Array) -> int:
     """The combination of each range through a tree of intervals: level k begins at node first[k]. `out` holds the
     identity. Returns how many nodes were taken."""
@@ -210,7 +209,7 @@ def over_ranges(nodes: Array, first: Array, operation: int, low: Array, high: Ar
     return taken
 
 
-@njit(cache=True, nogil=True)
+@loop
 def combined(a: float, b: float, operation: int) -> float:
     if operation == ADD:
         return a + b
@@ -219,7 +218,7 @@ def combined(a: float, b: float, operation: int) -> float:
     return max(a, b)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def first_of_each(ranks: Array, bounds: Array, most: int, out: Array) -> int:
     """Of the rows bounds[a] to bounds[a + 1] of each answer, the first ones by `ranks` (columns x rows), in order; rows
     of equal ranks as they stand. Returns how many there are together."""
@@ -240,7 +239,7 @@ def first_of_each(ranks: Array, bounds: Array, most: int, out: Array) -> int:
     return number
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _precedes(ranks: Array, columns: int, a: int, b: int) -> bool:
     for column in range(columns):
         if ranks[column, a] != ranks[column, b]:

@@ -18,10 +18,10 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.expressions.readonly import frozen
+from mullion.loops import loop
 
 BUCKETS, MOST_BUCKETS = 64, 1 << 16
 """Buckets for each constant, and altogether: they should stay in a cache."""
@@ -42,19 +42,19 @@ class Buckets(NamedTuple):
     shift: int
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _key(value: float, lowest: float, doubling: float) -> int:
     """Grows with the value. What a NaN has is no matter, but that it is a number."""
     return int(np.float64((value - lowest) + doubling).view(np.int64))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _fill_keys(constants: Array, lowest: float, doubling: float, out: Array) -> None:
     for i in range(len(constants)):
         out[i] = _key(constants[i], lowest, doubling)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _find(constants: Array, buckets: Buckets, values: Array, out: Array) -> None:
     first, lowest, doubling, least, most, shift = buckets
     size = len(constants)

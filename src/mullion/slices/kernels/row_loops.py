@@ -16,12 +16,12 @@ them is one number for each group.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
     """The events that are selected, and how many there are up to the end of each slice; there is room for one more."""
     count = 0
@@ -33,7 +33,7 @@ def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rows_of_events(
     event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array, counted: Array
 ) -> int:
@@ -61,7 +61,7 @@ def rows_of_events(
     return rows
 
 
-@njit(cache=True, nogil=True)
+@loop
 def spread(values: Array, upto: Array, out: Array) -> None:
     """The value of each row's slice, given the number of rows up to the end of each. Other threads go on meanwhile, as
     they do not while numpy repeats."""
@@ -72,13 +72,13 @@ def spread(values: Array, upto: Array, out: Array) -> None:
         begin = upto[s]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_up(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
         out[Unsigned(row[j])] += values[j] if event is None else values[Unsigned(event[j])]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def with_next(total: float, lost: float, value: float) -> tuple[float, float]:
     """A sum of doubles and what rounding took from it, with one more added (Neumaier)."""
     added = total + value
@@ -87,13 +87,13 @@ def with_next(total: float, lost: float, value: float) -> tuple[float, float]:
     return added, lost + ((value - added) + total)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rounded(total: float, lost: float) -> float:
     """The double nearest to both. Where the sum is infinite or NaN, what is lost means nothing."""
     return total + lost if np.isfinite(lost) else total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_up_doubles(event: Array | None, row: Array, values: Array, out: Array) -> None:
     lost = np.zeros(len(out))
     for j in range(len(row)):
@@ -103,21 +103,21 @@ def add_up_doubles(event: Array | None, row: Array, values: Array, out: Array) -
         out[i] = rounded(out[i], lost[i])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def keep_least(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
         at = Unsigned(row[j])
         out[at] = min(out[at], values[j] if event is None else values[Unsigned(event[j])])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def keep_most(event: Array | None, row: Array, values: Array, out: Array) -> None:
     for j in range(len(row)):
         at = Unsigned(row[j])
         out[at] = max(out[at], values[j] if event is None else values[Unsigned(event[j])])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_up_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     """The sum of each slice, where there are no groups."""
     for s in range(len(bounds) - 1):
@@ -130,7 +130,7 @@ def add_up_slices(bounds: Array, selected: Array | None, values: Array, out: Arr
         out[s] = total
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_up_doubles_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         total, lost = 0.0, 0.0
@@ -140,7 +140,7 @@ def add_up_doubles_of_slices(bounds: Array, selected: Array | None, values: Arra
         out[s] = rounded(total, lost)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def least_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         least = out[s]
@@ -152,7 +152,7 @@ def least_of_slices(bounds: Array, selected: Array | None, values: Array, out: A
         out[s] = least
 
 
-@njit(cache=True, nogil=True)
+@loop
 def most_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         most = out[s]
@@ -164,21 +164,21 @@ def most_of_slices(bounds: Array, selected: Array | None, values: Array, out: Ar
         out[s] = most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def gather(codes: Array, table: Array, low: int, out: Array) -> None:
     """What the table has for each code, whose first entry is that of `low`."""
     for i in range(len(codes)):
         out[i] = table[Unsigned(codes[i] - low)]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def gather_more(codes: Array, table: Array, out: Array) -> None:
     """What the table has for each code is added."""
     for i in range(len(codes)):
         out[i] += table[Unsigned(codes[i])]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def note_within(numbers: Array, low: int, high: int, codes: Array, out: Array) -> None:
     """The first code for each number outside low .. high, and the second for others."""
     outside, inside = codes[0], codes[1]
@@ -186,13 +186,13 @@ def note_within(numbers: Array, low: int, high: int, codes: Array, out: Array) -
         out[i] = inside if low <= numbers[i] <= high else outside
 
 
-@njit(cache=True, nogil=True)
+@loop
 def note_present(codes: Array, present: Array) -> None:
     for i in range(len(codes)):
         present[Unsigned(codes[i])] = True
 
 
-@njit(cache=True, nogil=True)
+@loop
 def number_pairs(a: Array, b: Array, width: int, number: Array, out: Array) -> int:
     """Numbers of pairs of codes, of which b's are below `width`, in the order in which they occur, and how many there
     are. `number` has a place for each pair that may occur, 0 before the call."""
@@ -206,7 +206,7 @@ def number_pairs(a: Array, b: Array, width: int, number: Array, out: Array) -> i
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def go_on_numbering(
     a: Array, of_a: Array, b: Array | None, of_b: Array, number: Array, count: int, first: Array, row: int, out: Array
 ) -> int:
@@ -225,7 +225,7 @@ def go_on_numbering(
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def first_of_each(codes: Array, first: Array) -> None:
     """An event of each code."""
     for i in range(len(codes) - 1, -1, -1):

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 from mullion.slices.kernels.ranges import combined, seek
 
 WORD = 6
@@ -113,14 +113,14 @@ LOWEST = np.zeros(64, np.int64)
 LOWEST[[(DE_BRUIJN << bit) % 2**64 >> 58 for bit in range(64)]] = np.arange(64)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def lowest_bit(word: int) -> int:
     """The number of the lowest bit of a word that is not 0."""
     number: int = LOWEST[((word & -word) * DE_BRUIJN >> 58) & 63]
     return number
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
     for row in range(begin, end):
         line = Unsigned(lines[row])
@@ -129,7 +129,7 @@ def _leave_all(lines: Array, begin: int, end: int, held: Held) -> None:
             held.sums[line, f] = 0
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _write(window: int, held: Held, first: int, last: int, least: int, out: LineSums, at: int) -> int:
     """Writes the pairs of a window whose first number is not less than `least`, given its first line and where its
     lines end. Returns where the next ones go."""
@@ -148,7 +148,7 @@ def _write(window: int, held: Held, first: int, last: int, least: int, out: Line
     return at
 
 
-@njit(cache=True, nogil=True)
+@loop
 def sweep_up(
     course: Course,
     asked: Swept,
@@ -209,7 +209,7 @@ def sweep_up(
     return at
 
 
-@njit(cache=True, nogil=True)
+@loop
 def combinations(
     course: Course,
     asked: Swept,

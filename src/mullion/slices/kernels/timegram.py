@@ -7,9 +7,9 @@ values[0:]; before the first of every BLOCK values `sums` and `counts` hold what
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 SPECIAL = 3
 """Buckets beside those of finite values: the first holds -infinity, the last but one +infinity, the last NaN."""
@@ -23,7 +23,7 @@ FINE = 1e-12
 """Roundings of less than this share of a sum are no reason to go over its values again."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def first_above(rows: Array, number: int, row: int) -> int:
     """Where in rows[:number], which do not decrease, the first above `row` stands."""
     low, high = 0, number
@@ -36,7 +36,7 @@ def first_above(rows: Array, number: int, row: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@loop
 def extent(values: Array, known: Array) -> tuple[float, float]:
     """The least and the largest finite value."""
     least, most = np.inf, -np.inf
@@ -46,7 +46,7 @@ def extent(values: Array, known: Array) -> tuple[float, float]:
     return least, most
 
 
-@njit(cache=True, nogil=True)
+@loop
 def place(values: Array, known: Array, row: int, ends: Array, resting: Array, newest: Array, beyond: Array) -> None:
     """Rows after `row` go to their buckets. A value beyond the first or the last one moves its end outwards; `beyond`
     counts those on both sides that are outside of where the ends rest. Equal buckets are found at once."""
@@ -81,7 +81,7 @@ def place(values: Array, known: Array, row: int, ends: Array, resting: Array, ne
         newest[bucket] = row + i + 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def extremes(
     windows: Array, row: int, of_largest: bool, ends: Array, newest: Array, bounds: Array, valid: Array
 ) -> None:
@@ -109,7 +109,7 @@ def extremes(
             bounds[0, i], bounds[1, i] = ends[bucket - 1], ends[bucket]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def place_and_answer(
     values: Array,
     known: Array,
@@ -137,7 +137,7 @@ def place_and_answer(
     place(values[done:], known[done:], row + done, ends, resting, newest, beyond)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _plus(total: float, rest: float, slack: float, term: float) -> tuple[float, float, float]:
     """Knuth's exact addition, twice: what even the rest loses is added to the slack."""
     result = total + term
@@ -148,7 +148,7 @@ def _plus(total: float, rest: float, slack: float, term: float) -> tuple[float, 
     return result, kept, slack + abs((rest - (kept - back)) + (lost - back))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _add(
     values: Array, known: Array, first: int, last: int, total: float, rest: float, slack: float, kinds: Array
 ) -> tuple[float, float, float]:
@@ -164,7 +164,7 @@ def _add(
     return total, rest, slack
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_up(
     values: Array, known: Array, first: int, last: int, sums: Array, counts: Array, all_sums: Array, own: Array
 ) -> None:
@@ -181,7 +181,7 @@ def add_up(
     all_sums[0], all_sums[1], all_sums[2] = total, rest, slack
 
 
-@njit(cache=True, nogil=True)
+@loop
 def totals(
     values: Array, known: Array, sums: Array, counts: Array, starts: Array, stops: Array, bounds: Array, own: Array
 ) -> None:
@@ -223,7 +223,7 @@ def totals(
             bounds[1, i] = -_not_above(-total, -rest, slack, scale)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _from_values(values: Array, known: Array, start: int, stop: int) -> tuple[float, float, float, float]:
     """The sum of finite values by themselves, whatever came before them, and what it must be multiplied with."""
     least, most = extent(values[start:stop], known[start:stop])
@@ -237,7 +237,7 @@ def _from_values(values: Array, known: Array, start: int, stop: int) -> tuple[fl
     return total, rest, slack, 1.0 / factor
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _not_above(total: float, rest: float, slack: float, scale: float) -> float:
     """The largest double at hand that is not above the exact sum; the slack itself was rounded."""
     result = total + rest
