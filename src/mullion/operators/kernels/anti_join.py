@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 from mullion.instants import NEVER
-from mullion.operators.kernels.expiry_heap import Heap, pop, push
-from mullion.operators.kernels.stays import EarlyEnds, Stays
+from mullion.operators.kernels.expiry_heap import Heap, pop, push, replace_first
+from mullion.operators.kernels.stays import EarlyEnds, Stays, add_early_end, add_stay
 
 
 class KeyChanges(NamedTuple):
@@ -63,27 +63,29 @@ def presence_changes(
         # One turn more than there are rows, for what ends after the last of them.
         upto = start[i] if i < len(code) else now
         while size > 0 and expiries.ends[0] < upto:
-            at, c = expiries.ends[0], expiries.items[0]
-            pop(expiries, size)
-            size -= 1
+            at, c = expiries.ends[0], Unsigned(expiries.items[0])
             if until[c] > at:
-                push(expiries, size, until[c], c)
-                size += 1
+                replace_first(expiries, size, until[c], expiries.items[0])
             else:
+                pop(expiries, size)
+                size -= 1
                 until[c] = NEVER
-                changes.code[count], changes.time[count], changes.on[count] = c, at, False
+                changed = Unsigned(count)
+                changes.code[changed], changes.time[changed], changes.on[changed] = c, at, False
                 count += 1
         if i == len(code):
             break
-        c = code[i]
+        row = Unsigned(i)
+        c = Unsigned(code[row])
         if until[c] == NEVER:
-            until[c] = end[i]
-            push(expiries, size, end[i], c)
+            until[c] = end[row]
+            push(expiries, size, end[row], code[row])
             size += 1
-            changes.code[count], changes.time[count], changes.on[count] = c, start[i], True
+            changed = Unsigned(count)
+            changes.code[changed], changes.time[changed], changes.on[changed] = c, start[row], True
             count += 1
-        elif end[i] > until[c]:
-            until[c] = end[i]
+        elif end[row] > until[c]:
+            until[c] = end[row]
     return count, size
 
 
@@ -100,30 +102,25 @@ def left_stays(rows: LeftRows, changes: KeyChanges, stays: Stays, early_ends: Ea
         change, behind, present = rows.first_change[i], rows.behind_change[i], rows.was_present[i]
         start, end, was_emitted = rows.start[i], rows.end[i], rows.is_old[i]
         if not was_emitted:
-            while change < behind and changes.time[change] <= start:
-                present = changes.on[change]
+            while change < behind and changes.time[Unsigned(change)] <= start:
+                present = changes.on[Unsigned(change)]
                 change += 1
         begin = max(start, rows.absent_since[i]) if was_emitted else start
-        while change < behind and changes.time[change] < end:
-            at = changes.time[change]
-            if not changes.on[change]:
+        while change < behind and changes.time[Unsigned(change)] < end:
+            at, present = changes.time[Unsigned(change)], changes.on[Unsigned(change)]
+            if not present:
                 begin, was_emitted = at, False
             elif was_emitted:
-                early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, begin, at
-                ended += 1
+                ended = add_early_end(early_ends, ended, i, begin, at)
                 premature += 1
             else:
-                stays.row[count], stays.start[count], stays.end[count] = i, begin, at
-                count += 1
+                count = add_stay(stays, count, i, begin, at)
                 premature += 1
-            present = changes.on[change]
             change += 1
         if present:
             continue
         if not was_emitted:
-            stays.row[count], stays.start[count], stays.end[count] = i, begin, end
-            count += 1
+            count = add_stay(stays, count, i, begin, end)
         elif end < rows.promised[i]:
-            early_ends.row[ended], early_ends.start[ended], early_ends.at[ended] = i, begin, end
-            ended += 1
+            ended = add_early_end(early_ends, ended, i, begin, end)
     return count, ended, premature

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 from mullion.instants import FOREVER, NEVER
 from mullion.operators.kernels.expiry_heap import Heap, pop, push, replace_first
 from mullion.operators.kernels.stays import Stays
@@ -69,34 +69,42 @@ def delta_star(
         # One turn more than there are rows, for what ends after the last of them.
         upto = start[i] if i < len(code) else now - 1
         while size > 0 and expiries.ends[0] <= upto:
-            at, c = expiries.ends[0], expiries.items[0]
+            at, item = expiries.ends[0], expiries.items[0]
+            c, new = Unsigned(item), Unsigned(count)
             if youngest_end[c] > at:
-                results.code[count], results.start[count], results.end[count] = c, at, youngest_end[c]
-                results.ids[count] = youngest_ids[c]
+                results.code[new], results.start[new], results.end[new] = item, at, youngest_end[c]
+                _copy_ids(youngest_ids, c, results.ids, new)
                 count += 1
                 result_end[c] = youngest_end[c]
-                replace_first(expiries, size, youngest_end[c], c)
+                replace_first(expiries, size, youngest_end[c], item)
             else:
                 result_end[c] = NEVER
                 pop(expiries, size)
                 size -= 1
-                over[ended] = c
+                over[Unsigned(ended)] = item
                 ended += 1
             youngest_end[c] = NEVER
         if i == len(code):
             break
-        c = code[i]
+        row = Unsigned(i)
+        c, new = Unsigned(code[row]), Unsigned(count)
         if result_end[c] == NEVER:
-            results.code[count], results.start[count], results.end[count] = c, start[i], end[i]
-            results.ids[count] = ids[i]
+            results.code[new], results.start[new], results.end[new] = code[row], start[row], end[row]
+            _copy_ids(ids, row, results.ids, new)
             count += 1
-            result_end[c] = end[i]
-            push(expiries, size, end[i], c)
+            result_end[c] = end[row]
+            push(expiries, size, end[row], code[row])
             size += 1
-        elif end[i] > result_end[c] and end[i] >= youngest_end[c]:
-            youngest_end[c] = end[i]
-            youngest_ids[c] = ids[i]
+        elif end[row] > result_end[c] and end[row] >= youngest_end[c]:
+            youngest_end[c] = end[row]
+            _copy_ids(ids, row, youngest_ids, c)
     return count, _without_result(over, ended, result_end), size
+
+
+@njit(cache=True, nogil=True)
+def _copy_ids(ids: Array, row: Unsigned, out: Array, at: Unsigned) -> None:
+    for k in range(ids.shape[1]):
+        out[at, Unsigned(k)] = ids[row, Unsigned(k)]
 
 
 @njit(cache=True, nogil=True)
@@ -177,10 +185,11 @@ def crossings(code: Array, step: Array, count: Array, out: Array) -> int:
     """Which of some events, in the order of time, make a code's count leave zero or come back to it."""
     crossed = 0
     for i in range(len(code)):
-        c = code[i]
+        c = Unsigned(code[i])
         before = count[c]
-        count[c] = before + step[i]
-        if before == 0 or count[c] == 0:
-            out[crossed] = i
+        after = before + step[i]
+        count[c] = after
+        if before == 0 or after == 0:
+            out[Unsigned(crossed)] = i
             crossed += 1
     return crossed

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 
 
 class Heap(NamedTuple):
@@ -24,9 +24,9 @@ class Heap(NamedTuple):
 def push(heap: Heap, size: int, end: int, item: int) -> None:
     """Add an entry to a heap of `size`."""
     ends, items = heap
-    at = size
+    at = Unsigned(size)
     while at > 0:
-        up = (at - 1) >> 1
+        up = (at - Unsigned(1)) >> Unsigned(1)
         if ends[up] <= end:
             break
         ends[at], items[at] = ends[up], items[up]
@@ -38,13 +38,13 @@ def push(heap: Heap, size: int, end: int, item: int) -> None:
 def replace_first(heap: Heap, size: int, end: int, item: int) -> None:
     """Put an entry into the place of the first one of a heap of `size`."""
     ends, items = heap
-    at = 0
+    at, behind, single = Unsigned(0), Unsigned(size), Unsigned(1)
     while True:
-        down = 2 * at + 1
-        if down >= size:
+        down = (at << single) + single
+        if down >= behind:
             break
-        if down + 1 < size and ends[down + 1] < ends[down]:
-            down += 1
+        if down + single < behind and ends[down + single] < ends[down]:
+            down += single
         if ends[down] >= end:
             break
         ends[at], items[at] = ends[down], items[down]
@@ -55,8 +55,8 @@ def replace_first(heap: Heap, size: int, end: int, item: int) -> None:
 @njit(cache=True, nogil=True)
 def pop(heap: Heap, size: int) -> None:
     """Take the first entry of a heap of `size` away."""
-    last = size - 1
-    replace_first(heap, last, heap.ends[last], heap.items[last])
+    last = Unsigned(size - 1)
+    replace_first(heap, size - 1, heap.ends[last], heap.items[last])
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +72,7 @@ def pop_before(heap: Heap, size: int, now: int, out: Array) -> int:
     """Take away all that end before `now`, into `out` in the order of their ends; returns how many they are."""
     count = 0
     while size > 0 and heap.ends[0] < now:
-        out[count] = heap.items[0]
+        out[Unsigned(count)] = heap.items[0]
         count += 1
         pop(heap, size)
         size -= 1

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array, Codes, Index, Times
+from mullion.expressions.arrays import Array, Codes, Index, Times, Unsigned
 from mullion.expressions.coding.hashes import Keys
 from mullion.expressions.readonly import frozen
 
@@ -185,15 +185,11 @@ def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
     """Where two sorted lists of different numbers have the same one."""
     i, j, count = 0, 0, 0
     while i < len(a) and j < len(b):
-        if a[i] == b[j]:
-            in_a[count], in_b[count] = i, j
-            count += 1
-            i += 1
-            j += 1
-        elif a[i] < b[j]:
-            i += 1
-        else:
-            j += 1
+        own, other = a[Unsigned(i)], b[Unsigned(j)]
+        in_a[Unsigned(count)], in_b[Unsigned(count)] = i, j
+        count += own == other
+        i += own <= other
+        j += own >= other
     return count
 
 
@@ -204,14 +200,15 @@ def _pair_up(probe: Side, stored: Side, at: Array, out: PairBuffers) -> int:
     run, p, k = at[0], at[1], at[2]
     while run < len(probe.first):
         while p < probe.last[run]:
-            start, end = probe.start[p], probe.end[p]
-            while k < stored.last[run]:
+            start, end, last = probe.start[p], probe.end[p], stored.last[run]
+            while k < last:
                 if count == room:
                     at[0], at[1], at[2] = run, p, k
                     return count
-                later, sooner = max(start, stored.start[k]), min(end, stored.end[k])
+                later, sooner = max(start, stored.start[Unsigned(k)]), min(end, stored.end[Unsigned(k)])
                 if later < sooner:
-                    out.probe[count], out.stored[count], out.start[count], out.end[count] = p, k, later, sooner
+                    new = Unsigned(count)
+                    out.probe[new], out.stored[new], out.start[new], out.end[new] = p, k, later, sooner
                     count += 1
                 k += 1
             p += 1
@@ -229,11 +226,12 @@ def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
         for p in range(probe.first[run], probe.last[run]):
             start, end = probe.start[p], probe.end[p]
             for k in range(stored.first[run], stored.last[run]):
-                if max(start, stored.start[k]) < min(end, stored.end[k]):
-                    grain, age = 0, start - stored.start[k]
-                    while grain < len(ages) and age >= ages[grain]:
+                begin = stored.start[Unsigned(k)]
+                if max(start, begin) < min(end, stored.end[Unsigned(k)]):
+                    grain, age = 0, start - begin
+                    while grain < len(ages) and age >= ages[Unsigned(grain)]:
                         grain += 1
-                    counts[p, grain] += 1
+                    counts[Unsigned(p), Unsigned(grain)] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -241,5 +239,5 @@ def distance(start: Times, rows: Index, other: Times, others: Index) -> float:
     """The time between the starts of the two rows of each pair, together."""
     total = 0.0
     for k in range(len(rows)):
-        total += abs(start[rows[k]] - other[others[k]])
+        total += abs(start[Unsigned(rows[k])] - other[Unsigned(others[k])])
     return total

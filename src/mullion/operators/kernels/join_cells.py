@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 from mullion.slices.kernels.ranges import ADD, LEAST, MOST
 
 ADD_DOUBLES = 3
@@ -96,10 +96,11 @@ def count(cells: Cells, coming: Coming, asked: AskedPlaces, longest: int, counts
         last = np.searchsorted(asked.times, cells.places[high - 1] + longest, "right")
         for instant in range(first, last):
             while row < end and coming.seen[row] <= instant:
-                youngest = max(youngest, cells.places[coming.cells[row]])
+                youngest = max(youngest, cells.places[Unsigned(coming.cells[Unsigned(row)])])
                 row += 1
             for question in range(asked.bounds[instant], asked.bounds[instant + 1]):
-                counts[asked.numbers[question]] += youngest >= asked.begins[question]
+                at = Unsigned(question)
+                counts[Unsigned(asked.numbers[at])] += youngest >= asked.begins[at]
 
 
 @njit(cache=True, nogil=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 
 
 @njit(cache=True, nogil=True)
 def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> None:
     """Put rows first .. size on the lists; `last` has where the list of each code begins."""
     for row in range(first, size):
-        c = code[row]
-        link[row] = last[c]
+        c = Unsigned(code[Unsigned(row)])
+        link[Unsigned(row)] = last[c]
         last[c] = row
 
 
@@ -20,16 +20,17 @@ def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> No
 def linked_rows(codes: Array, since: int, last: Array, link: Array, end: Array, out: Array) -> int:
     """The rows of some codes that end after `since`; returns how many. Those that have ended leave the list."""
     count = 0
-    for c in codes:
-        newer, row = -1, last[c]
+    for code in codes:
+        newer, row = -1, last[Unsigned(code)]
         while row >= 0:
-            if end[row] > since:
-                out[count] = row
+            older = link[Unsigned(row)]
+            if end[Unsigned(row)] > since:
+                out[Unsigned(count)] = row
                 count += 1
                 newer = row
             elif newer < 0:
-                last[c] = link[row]
+                last[Unsigned(code)] = older
             else:
-                link[newer] = link[row]
-            row = link[row]
+                link[Unsigned(newer)] = older
+            row = older
     return count

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from mullion.expressions.arrays import Array
+from mullion.expressions.arrays import Array, Unsigned
 
 
 class Stays(NamedTuple):
@@ -41,3 +42,19 @@ class EarlyEnds(NamedTuple):
 
     def first(self, count: int) -> EarlyEnds:
         return EarlyEnds(*(column[:count] for column in self))
+
+
+@njit(cache=True, nogil=True)
+def add_stay(stays: Stays, count: int, row: int, start: int, end: int) -> int:
+    """One more stay after so many; returns how many there are then."""
+    at = Unsigned(count)
+    stays.row[at], stays.start[at], stays.end[at] = row, start, end
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def add_early_end(early_ends: EarlyEnds, count: int, row: int, start: int, end: int) -> int:
+    """One more early end after so many; returns how many there are then."""
+    at = Unsigned(count)
+    early_ends.row[at], early_ends.start[at], early_ends.at[at] = row, start, end
+    return count + 1
