@@ -41,7 +41,7 @@ from mullion.runtime.sharding import Shards, ShardTask
 from mullion.slices.bounds import EVERYWHERE, Stretch, sift
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job
-from mullion.slices.sampling import MOST_SAMPLED, Sample, spread, statistics_of
+from mullion.slices.sampling import MOST_SAMPLED, Sample, evenly_spread, statistics_of
 from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
@@ -155,7 +155,7 @@ class MemoryBatch:
     def statistics(self, groupings: Sequence[Grouping], tables: BatchTables = ()) -> Statistics:
         self.passes["statistics"] += 1
         whole, times = len(self.events) <= MOST_SAMPLED, pc.min_max(self.events.column(TIME)).as_py()
-        sampled = self.events.take(pa.array(spread(len(self.events), MOST_SAMPLED)))
+        sampled = self.events.take(pa.array(evenly_spread(len(self.events), MOST_SAMPLED)))
         number = len(self.events)
         known = number, number - self.events.column(TIME).null_count, times["min"], times["max"], FOOTERS, FOOTERS
         return statistics_of(Sample(sampled, Input(self.stream.types), whole, *known), groupings, tables)

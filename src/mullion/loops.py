@@ -22,22 +22,22 @@ from numba import config, njit
 
 _IMPORTED = re.compile(r"^\s*from ([\w.]+) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
 _FOLDER = "loops"
-Function = TypeVar("Function", bound=Callable[..., Any])
+Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
-def loop(function: Function) -> Function:
+def loop(function: Loop) -> Loop:
     """Compile a function when it is first called. Other threads run meanwhile."""
     return _kept(function)
 
 
-def inlined_loop(function: Function) -> Function:
+def inlined_loop(function: Loop) -> Loop:
     """The same, put in at every place where another loop calls it, before the types are known there."""
     return _kept(function, inline="always")
 
 
-def _kept(function: Function, **options: Any) -> Function:
+def _kept(function: Loop, **options: Any) -> Loop:
     settings: Any = config
-    compiled: Callable[[Function], Any] = njit(cache=True, nogil=True, **options)
+    compiled: Callable[[Loop], Any] = njit(cache=True, nogil=True, **options)
     chosen = settings.CACHE_DIR
     folder = _folder(os.path.abspath(getfile(function)), function.__module__, chosen)
     try:

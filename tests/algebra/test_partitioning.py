@@ -24,7 +24,7 @@ from mullion.language.types import DOUBLE, INT, STRING, TIMESTAMP
 from mullion.operators.answering import Answering
 from mullion.operators.network import StepEvents
 from mullion.planner.partitioning import describe_keys, relation_keys, shard_keys
-from mullion.reference.aggregates import canonical
+from mullion.reference.aggregates import canonical_value
 from mullion.runtime.shard_step import fallen_to, grouped
 from relational_plans import NEGATION_ABOVE, NEGATION_BELOW, column, join, keys_of, scan, unless
 
@@ -168,7 +168,7 @@ def chosen(events: StepEvents, index: Any) -> StepEvents:
 
 
 def same(value: Any) -> Any:
-    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical(value)
+    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical_value(value)
 
 
 @pytest.mark.slow

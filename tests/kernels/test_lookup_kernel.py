@@ -17,7 +17,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Table
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
-from mullion.kernels.lookup import Attached, prepare, probe
+from mullion.kernels.lookup import Attached, prepare, rows_found
 from mullion.language.parse import parse_query
 from strategies import PRICES, TRADES, Draw, Event, event_lists, settings_of_time
 
@@ -91,7 +91,7 @@ def test_probing_is_comparing(case: tuple[Lookup, list[Event], list[Event], list
     prepared = pickle.loads(pickle.dumps(prepare(lookup, table_of(rows))))
     vectors = [evaluate(key, columns_of(events), len(events)) for key, _ in lookup.keys]
     keys = [in_form(v, forms[i]) for i, v in enumerate(vectors)]
-    index, found = probe(prepared, keys, len(events))
+    index, found = rows_found(prepared, keys, len(events))
     assert (index is None) == prepared.unique
     events_found = list(range(len(events))) if index is None else index.tolist()
     given_ = Attached(prepared, found)
@@ -124,10 +124,10 @@ def test_an_empty_table_and_no_events() -> None:
     lookup = lookup_of(["symbol", "volume"])
     empty = prepare(lookup, table_of([]))
     keys = [evaluate(key, columns_of(ROWS), 3) for key, _ in lookup.keys]
-    assert probe(empty, keys, 3)[1].tolist() == [-1, -1, -1]
+    assert rows_found(empty, keys, 3)[1].tolist() == [-1, -1, -1]
     assert Attached(empty, np.array([-1, -1]))[lookup.column("price")].to_list() == [None, None]
     nothing = [evaluate(key, columns_of([]), 0) for key, _ in lookup.keys]
-    assert probe(prepare(lookup, table_of(ROWS)), nothing, 0)[1].tolist() == []
+    assert rows_found(prepare(lookup, table_of(ROWS)), nothing, 0)[1].tolist() == []
 
 
 def test_numbers_far_apart() -> None:
@@ -135,7 +135,7 @@ def test_numbers_far_apart() -> None:
     rows = [dict.fromkeys(TRADES.types) | {"big": b} for b in (-(2**63), 2**63 - 1, 0, 10**15)]
     events = [dict.fromkeys(TRADES.types) | {"big": b} for b in (0, None, 2**63 - 1, -(2**63), 7, 10**15)]
     prepared = prepare(lookup, table_of(rows))
-    _, found = probe(prepared, [columns_of(events)["big"]], len(events))
+    _, found = rows_found(prepared, [columns_of(events)["big"]], len(events))
     assert Attached(prepared, found)[lookup.column("big")].to_list() == [0, None, 2**63 - 1, -(2**63), None, 10**15]
 
 

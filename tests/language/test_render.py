@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from any_window import examples_of
 from mullion.language import types
-from mullion.language.literals import days, instant, number
+from mullion.language.literals import days, number, parsed_instant
 from mullion.language.parse import parse_expression, parse_query, parse_script
 from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.render import render
@@ -174,4 +174,4 @@ def test_helpers_agree() -> None:
     assert place is not None
     assert number("0.05", place).type == types.decimal(2, 2)
     assert render(Literal(days("2024-02-29", place), types.DATE)) == "DATE '2024-02-29'"
-    assert render(Literal(instant("1969-12-31 23:59:59.999999", place), types.TIMESTAMP)).endswith("59.999999'")
+    assert render(Literal(parsed_instant("1969-12-31 23:59:59.999999", place), types.TIMESTAMP)).endswith("59.999999'")

@@ -23,7 +23,7 @@ from mullion.language.query import Window
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from mullion.operators import grouped
 from mullion.operators.aggregated import AggregatedOperator
-from mullion.reference.aggregates import aggregate, canonical
+from mullion.reference.aggregates import aggregate, canonical_value
 from mullion.reference.expressions import contribution, value
 from mullion.storage.files import serialised
 
@@ -147,7 +147,7 @@ def settled(value: Any) -> Any:
         return [settled(tuple(v.values()) if isinstance(v, dict) else v) for v in value]
     if isinstance(value, tuple):
         return tuple(map(settled, value))
-    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical(value)
+    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical_value(value)
 
 
 def by_definition(node: Aggregated, rows: Sequence[Life]) -> list[tuple[Any, ...]]:
@@ -190,7 +190,7 @@ def _groups(node: Aggregated, there: Sequence[Life]) -> list[tuple[Any, Any]]:
     groups: dict[tuple[Any, ...], list[dict[str, Vector]]] = {} if node.keys else {(): []}
     for life in sorted(there, key=lambda row: (row.start, row.id)):
         columns = {n: Vector.of(t, [v]) for (n, t), v in zip(S.columns, life.values, strict=True)}
-        groups.setdefault(tuple(canonical(value(key, columns)) for key, _ in node.keys), []).append(columns)
+        groups.setdefault(tuple(canonical_value(value(key, columns)) for key, _ in node.keys), []).append(columns)
     for key, members in groups.items():
         aggregates = [
             aggregate(bound, [v for columns in members for v in contribution(bound, columns)])
@@ -227,7 +227,7 @@ def test_groups_are_what_the_definitions_say(
         patch.setattr(grouped, "MOST_PAIRS", most)
         found = run(node, rows, _within(node, rows, nows), restart=restart)
     width = len(node.keys)
-    mine = [(tuple(map(canonical, r[:width])), settled(list(r[width:-2])), r[-2], r[-1]) for r in found]
+    mine = [(tuple(map(canonical_value, r[:width])), settled(list(r[width:-2])), r[-2], r[-1]) for r in found]
     expected = by_definition(node, rows)
     if node.slide is None:
         mine, expected = glued(mine), glued(expected)

@@ -27,7 +27,7 @@ from mullion.operators.base import Parts
 from mullion.operators.network import Network, StepEvents
 from mullion.operators.result import Result
 from mullion.planner.answer_schema import answer_schema
-from mullion.reference.aggregates import canonical
+from mullion.reference.aggregates import canonical_value
 from mullion.storage.files import serialised
 
 Rows = list[tuple[Any, ...]]
@@ -115,7 +115,7 @@ def comparable(rows: Sequence[tuple[Any, ...]], names: Sequence[str], without: S
 
 
 def _value(value: Any) -> Any:
-    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical(value)
+    return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical_value(value)
 
 
 @st.composite

@@ -21,7 +21,7 @@ from mullion.planner.schedules.groups import groups_of
 from mullion.planner.schedules.hybrid import MOST_PARTITIONED, _partitions, shortened
 from mullion.planner.schedules.schedulers import SCHEDULERS, DueTask, scheduler_of
 from mullion.planner.schedules.steps import common_steps, stepped
-from mullion.planner.schedules.tasks import Access, Task, joint_cost, merged
+from mullion.planner.schedules.tasks import Access, Task, joint_cost, one_task
 
 EXAMPLE = [(10, 2), (5, 2), (6, 2), (15, 3), (12, 3), (20, 5), (30, 5)]
 """WINDOW and SLIDE of Q1 to Q7, in minutes."""
@@ -30,7 +30,7 @@ G11, G12, G13 = Task(("Q1", "Q2", "Q3"), 2, 9), Task(("Q4", "Q5"), 3, 14), Task(
 
 def test_cost_of_two_sub_groups_apart_and_merged() -> None:
     assert shared_cost([G11, G12]) == pytest.approx(46 / 6)
-    assert shared_cost([merged([G11, G12])]) == pytest.approx(7.0)
+    assert shared_cost([one_task([G11, G12])]) == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_cost_of_two_sub_groups_apart_and_merged() -> None:
     ],
 )
 def test_cost_of_each_partition_of_the_example(blocks: list[list[Task]], cost: float) -> None:
-    assert shared_cost([merged(block) for block in blocks]) == pytest.approx(cost)
+    assert shared_cost([one_task(block) for block in blocks]) == pytest.approx(cost)
 
 
 def test_cost_of_no_sharing() -> None:
@@ -52,7 +52,7 @@ def test_cost_of_no_sharing() -> None:
 
 
 def test_hybrid_shortens_the_period_of_one_sub_group() -> None:
-    assert shortened((G11, G12, G13)) == (merged([G11, G12]), G13)
+    assert shortened((G11, G12, G13)) == (one_task([G11, G12]), G13)
 
 
 def test_groups_of_the_example_are_those_of_the_thesis() -> None:
@@ -137,8 +137,8 @@ def test_cost_of_a_covered_query_is_its_own_unless_all_candidates_run() -> None:
     both, third = group.subgroups
     assert (both.access, third.access) == (59 * 2, 59)
     assert shared_cost([both, third]) == pytest.approx((59 * 2 * 3 + 59 + 0.5) / 6 + 2 / 2 + 1 / 3)
-    assert shared_cost([merged([both, third])]) == pytest.approx((59 * 2 + 0.5 + 3) / 2)
-    assert shortened((both, third)) == (merged([both, third]),)
+    assert shared_cost([one_task([both, third])]) == pytest.approx((59 * 2 + 0.5 + 3) / 2)
+    assert shortened((both, third)) == (one_task([both, third]),)
 
 
 WALKS = [
@@ -223,7 +223,7 @@ accesses = st.sampled_from(
 def of_slots(period: int, slots: list[Access]) -> Task:
     """The queries of a period, one of each slot."""
     asked = [slot._replace(queries=(f"{slot.slot} {period}",), finish=1.0) for slot in slots]
-    return merged([Task(slot.queries, period, slot.cost, 1.0, (slot,)) for slot in asked])
+    return one_task([Task(slot.queries, period, slot.cost, 1.0, (slot,)) for slot in asked])
 
 
 by_slot = st.builds(
@@ -247,7 +247,7 @@ def test_cost_is_that_of_all_updates_laid_out(tasks: list[Task]) -> None:
 @given(subgroups | covering_subgroups)
 def test_hybrid_is_the_cheapest_partition(tasks: list[Task]) -> None:
     """Where there are several slots, those of a sub-group may also go apart."""
-    best = min(laid_out([merged(block) for block in blocks]) for blocks in _partitions(tasks))
+    best = min(laid_out([one_task(block) for block in blocks]) for blocks in _partitions(tasks))
     found = shortened(tuple(tasks))
     assert shared_cost(found) == pytest.approx(laid_out(list(found)))
     if any(task.slots for task in tasks):
@@ -262,7 +262,7 @@ def test_of_many_sub_groups_hybrid_is_no_dearer_than_the_others(drawn: list[tupl
     by_period = {period: Task((f"q{period}",), period, float(window)) for period, window in drawn}
     tasks = tuple(by_period.values())
     found = shortened(tasks)
-    assert shared_cost(found) <= min(shared_cost(tasks), shared_cost([merged(tasks)])) + 1e-9
+    assert shared_cost(found) <= min(shared_cost(tasks), shared_cost([one_task(tasks)])) + 1e-9
     assert sorted(name for task in found for name in task.queries) == sorted(name for t in tasks for name in t.queries)
     asked = {name: task.period for task in tasks for name in task.queries}
     assert all(task.period <= asked[name] for task in found for name in task.queries)

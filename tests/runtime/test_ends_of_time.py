@@ -22,7 +22,7 @@ from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.render import render
 from mullion.slices.kernels.events import TIME
 from mullion.slices.order import values_on
-from mullion.spark.files import RowGroup, read
+from mullion.spark.files import RowGroup, read_pieces
 from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant
@@ -198,5 +198,5 @@ def test_event_times_lie_in_the_years_1_to_9999(tmp_path: Any) -> None:
     times = [FIRST_TIME - 1, FIRST_TIME, LAST_TIME, LAST_TIME + 1, None, 2**63 - 1, -(2**63)]
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "x": list(range(7))}), path)
-    (found,) = read([RowGroup(path, 0, 7)], ["x"], "ts", [])
+    (found,) = read_pieces([RowGroup(path, 0, 7)], ["x"], "ts", [])
     assert found.column(TIME).to_pylist() == [None, FIRST_TIME, LAST_TIME, None, None, None, None]

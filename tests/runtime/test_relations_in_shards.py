@@ -28,7 +28,7 @@ from mullion.language.parse import parse_query
 from mullion.operators.network import StepEvents
 from mullion.options import Options, Sharing
 from mullion.planner.partitioning import relation_keys
-from mullion.reference.aggregates import canonical
+from mullion.reference.aggregates import canonical_value
 from mullion.runtime import shard_step
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import InShards, Sharding
@@ -204,7 +204,7 @@ def can_be_split(example: Example) -> bool:
 
 def multiset(rows: Sequence[Sequence[Any]]) -> Counter[Any]:
     return Counter(
-        tuple(round(v, 9) + 0.0 if isinstance(v, float) and v == v else canonical(v) for v in r) for r in rows
+        tuple(round(v, 9) + 0.0 if isinstance(v, float) and v == v else canonical_value(v) for v in r) for r in rows
     )
 
 

@@ -13,7 +13,7 @@ from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.planner.rules import make_plan
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.groups import Groups
-from mullion.slices.subwindow import PartialSubWindows, merge
+from mullion.slices.subwindow import PartialSubWindows, merge_sub_windows
 from mullion.slices.tier import WindowTier
 
 SECOND = 1_000_000
@@ -61,7 +61,7 @@ def test_codes_change_no_answer(text: str) -> None:
         tier.absorb(entry(grouping, [1, 2, 2], *map(make[1], second), [5, 6, 7]))
         for merged in (False, True):
             if merged:
-                tier.entries = merge(tier.entries, grouping.states)
+                tier.entries = merge_sub_windows(tier.entries, grouping.states)
             tier.add_slices(np.arange(3) * SECOND)
             tier.cursors = {}
             due = tier.due(grouping, 0, 2 * SECOND, None)
@@ -84,7 +84,7 @@ def test_a_merged_dictionary_forgets() -> None:
     names = [f"s{i}" for i in range(100)]
     old = entry(grouping, list(range(100)), coded(names), coded(["x"] * 100), [1] * 100)
     new = entry(grouping, [100], coded(["s0"]), coded(["x"]), [1])
-    (merged,) = merge([old.since(98 * SECOND), new], grouping.states)
+    (merged,) = merge_sub_windows([old.since(98 * SECOND), new], grouping.states)
     column = merged.table.column("key0").combine_chunks()
     assert column.to_pylist() == ["s98", "s99", "s0"] and len(column.dictionary) == 3
 

@@ -32,7 +32,7 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.slices.running import Running
-from mullion.spark.files import RowGroup, pieces_of, read
+from mullion.spark.files import RowGroup, read_pieces, row_groups_of
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE), ("k", INT), ("n", INT)), "ts")
 WINDOW = "FROM s [RANGE 60 s SLIDE 60 s]"
@@ -202,12 +202,12 @@ def test_a_large_row_group_is_read_in_portions(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table(table), path, row_group_size=length)
     stream = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE)), "ts")
-    pieces = pieces_of([path, path], stream, ["x"])
+    pieces = row_groups_of([path, path], stream, ["x"])
     assert pieces is not None and len(pieces) == 2
     empty = str(tmp_path / "empty.parquet")
     pq.write_table(pa.table(table).slice(0, 0), empty)
-    assert [len(part) for part in read([RowGroup(empty, 0, 0)], ["x", "k"], "ts", ["k"], most=300)] == [0]
-    found = list(read(pieces, ["x", "k"], "ts", ["k"], arrival=True, most=300))
+    assert [len(part) for part in read_pieces([RowGroup(empty, 0, 0)], ["x", "k"], "ts", ["k"], most=300)] == [0]
+    found = list(read_pieces(pieces, ["x", "k"], "ts", ["k"], arrival=True, most=300))
     assert max(map(len, found)) < 600
     whole = pa.concat_tables(found)
     assert whole.column("x").to_pylist() == [float(i % length) for i in range(2 * length)]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_slices import bind
-from mullion.aggregates.exact_sums import join
+from mullion.aggregates.exact_sums import nearest_double
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
@@ -170,7 +170,7 @@ def test_sums_of_doubles_do_not_depend_on_the_order() -> None:
             found_rows(partials(table_of(events), together([plan], plan.groupings))[0], plan.groupings[0]).values()
         ]
         (coarse, fine), (residue,) = (state[f"{name}(x)"] for name in ("sum_coarse", "sum_residue"))
-        assert join(np.array([coarse]), np.array([fine]), np.array([residue]))[0] == math.fsum(values)
+        assert nearest_double(np.array([coarse]), np.array([fine]), np.array([residue]))[0] == math.fsum(values)
 
 
 def test_a_million_groups_take_one_row_each() -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from mullion.errors import SourceError
-from mullion.kernels.arrival import ARRIVAL, FILE, PIECE, PLACES, FileOrder, in_order
-from mullion.spark.files import by_change, files_of
+from mullion.kernels.arrival import ARRIVAL, FILE, PIECE, PLACES, FileOrder, in_order_of_arrival
+from mullion.spark.files import by_change, local_files
 from mullion.spark.source_log import SourceLog
 
 
@@ -48,9 +48,12 @@ def test_the_files_of_a_batch_by_offset_time_of_change_and_path(tmp_path: Path) 
 
 
 def test_files_that_are_read_directly_are_in_the_same_order(tmp_path: Path) -> None:
-    assert files_of(["file:///b", "file:///a%20b"], ["file:///b", "file:///empty", "file:///a%20b"]) == ["/b", "/a b"]
-    assert files_of(["file:///b", "hdfs://host/a"], ["file:///b", "hdfs://host/a"]) is None
-    assert files_of(["file:///b"], []) is None
+    assert local_files(["file:///b", "file:///a%20b"], ["file:///b", "file:///empty", "file:///a%20b"]) == [
+        "/b",
+        "/a b",
+    ]
+    assert local_files(["file:///b", "hdfs://host/a"], ["file:///b", "hdfs://host/a"]) is None
+    assert local_files(["file:///b"], []) is None
     paths = [tmp_path / name for name in "cab"]
     for path in paths:
         path.touch()
@@ -83,17 +86,17 @@ def test_events_in_the_order_of_files_pieces_and_rows(same_checksums: bool) -> N
                 ARRIVAL: [event[1] // PIECE << PLACES | number for event, number in handed],
             }
         )
-        assert in_order(table, order)["event"].to_pylist() == list(map(repr, expected))
-        assert in_order(table, order).column_names == ["event"]
+        assert in_order_of_arrival(table, order)["event"].to_pylist() == list(map(repr, expected))
+        assert in_order_of_arrival(table, order).column_names == ["event"]
 
 
 def test_partitions_and_offsets() -> None:
     table = pa.table({"x": [1, 2, 3, 4], FILE: [1, 0, 1, 0], ARRIVAL: [7, 9, 2, 3]})
-    assert in_order(table, None)["x"].to_pylist() == [4, 2, 3, 1]
-    assert in_order(table.drop_columns([FILE]), None)["x"].to_pylist() == [3, 4, 1, 2]
+    assert in_order_of_arrival(table, None)["x"].to_pylist() == [4, 2, 3, 1]
+    assert in_order_of_arrival(table.drop_columns([FILE]), None)["x"].to_pylist() == [3, 4, 1, 2]
 
 
 def test_a_file_that_nobody_listed() -> None:
     table = pa.table({"x": [1], FILE: [zlib.crc32(b"file:/b")], ARRIVAL: [0]})
     with pytest.raises(SourceError, match="a file that it has not listed"):
-        in_order(table, FileOrder(("file:///a",)))
+        in_order_of_arrival(table, FileOrder(("file:///a",)))

@@ -55,7 +55,7 @@ def test_a_backlog_in_batches_answers_what_it_answers_at_once(
     """Spark keeps to the size of batches in a bounded run, over files in disorder, and a second run goes on."""
     sizes = [write(tmp_path / "s", i, range(low, low + 40)).stat().st_size for i, low in enumerate((80, 0, 40))]
     assert run(spark, tmp_path, "once")[1:] == (1, 0)
-    monkeypatch.setattr(backlog, "bounded", lambda *_: {"maxbytespertrigger": str(max(sizes) + 1)})
+    monkeypatch.setattr(backlog, "batch_size_options", lambda *_: {"maxbytespertrigger": str(max(sizes) + 1)})
     first, batches, late = run(spark, tmp_path, "often")
     assert (batches, late) == (3, 0)
     write(tmp_path / "s", 3, range(160, 200))
@@ -89,7 +89,7 @@ def test_a_backlog_in_batches_however_its_files_are_named(
     options = source.format(tmp_path / "s")
     once = run(spark, tmp_path, "once", options)
     assert once[1:] == (1, 0) and once[0]["counts"]
-    monkeypatch.setattr(backlog, "bounded", lambda *_: {"maxbytespertrigger": str(max(sizes) + 1)})
+    monkeypatch.setattr(backlog, "batch_size_options", lambda *_: {"maxbytespertrigger": str(max(sizes) + 1)})
     assert run(spark, tmp_path, "often", options) == (once[0], 1 if "Filter '[" in source else 3, 0)
 
 

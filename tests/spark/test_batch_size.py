@@ -14,7 +14,7 @@ from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import BIGINT, BOOLEAN, STRING, TIMESTAMP, decimal
 from mullion.memory import GB, Memory
 from mullion.spark.backlog import Backlog, oldest_event
-from mullion.spark.batch_size import RECORD, bounded, expansion, row_bytes
+from mullion.spark.batch_size import RECORD, batch_size_options, expansion, row_bytes
 from mullion.spark.source_log import SourceLog
 
 COLUMNS = (("ts", TIMESTAMP), ("x", BIGINT))
@@ -40,7 +40,7 @@ def test_bytes_of_an_event() -> None:
 def test_the_user_wins(tmp_path: Path) -> None:
     for option in ("maxfilespertrigger", "maxbytespertrigger"):
         stream = stream_of(tmp_path, **{option: "1"})
-        assert bounded(stream, [], MEMORY) == {}
+        assert batch_size_options(stream, [], MEMORY) == {}
         assert Backlog.of(stream, MEMORY, SourceLog(tmp_path)).options == {}
     kafka = Stream("s", COLUMNS, "ts", format="kafka", options=(("subscribe", "t"),))
     assert Backlog.of(kafka, MEMORY).options == {"maxoffsetspertrigger": str(MEMORY.batch // RECORD)}
@@ -55,7 +55,7 @@ def test_footers_tell_how_files_expand(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", [7] * 100_000, changed=1)
     size = path.stat().st_size
     assert expansion(stream_of(tmp_path), [(str(path), size)]) == pytest.approx(100_000 * 16 / size)
-    most = int(bounded(stream_of(tmp_path), [(str(path), size)], MEMORY)["maxbytespertrigger"])
+    most = int(batch_size_options(stream_of(tmp_path), [(str(path), size)], MEMORY)["maxbytespertrigger"])
     assert most == pytest.approx(MEMORY.batch * size / 1_600_000, rel=0.01)
     assert expansion(stream_of(tmp_path), [(str(tmp_path / "gone"), 5)]) == 8.0
     assert expansion(stream_of(tmp_path, "csv"), [("a.csv", 5)]) == 1.0

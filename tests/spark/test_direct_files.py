@@ -18,7 +18,7 @@ from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.spark import files
-from mullion.spark.files import RowGroup, can_tell_time, pieces_of, read, shares
+from mullion.spark.files import RowGroup, can_tell_time, read_pieces, row_groups_of, shares
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")
@@ -44,7 +44,7 @@ def written(folder: Path, table: pa.Table, name: str = "a.parquet", **options: A
 def test_row_groups_of_files_as_declared(tmp_path: Path) -> None:
     first = written(tmp_path, events(), row_group_size=2)
     second = written(tmp_path, events(), "b.parquet")
-    assert pieces_of([first, second], STREAM, ["x", "name", "cost"]) == [
+    assert row_groups_of([first, second], STREAM, ["x", "name", "cost"]) == [
         RowGroup(first, 0, 2),
         RowGroup(first, 1, 1, first=2, row=2),
         RowGroup(second, 0, 3, first=3),
@@ -72,61 +72,61 @@ def test_row_groups_of_files_as_declared(tmp_path: Path) -> None:
 )
 def test_other_types_are_left_to_spark(tmp_path: Path, changed: dict[str, pa.Array], options: dict[str, Any]) -> None:
     path = written(tmp_path, events(**changed), **options)
-    assert pieces_of([path], STREAM, ["x", "name", "cost"]) is None
+    assert row_groups_of([path], STREAM, ["x", "name", "cost"]) is None
 
 
 def test_columns_that_nobody_reads_may_be_anything(tmp_path: Path) -> None:
     path = written(tmp_path, events(x=pa.array(["1", "2", "3"])))
-    assert pieces_of([path], STREAM, ["name"]) == [RowGroup(path, 0, 3)]
+    assert row_groups_of([path], STREAM, ["name"]) == [RowGroup(path, 0, 3)]
 
 
 def test_milliseconds_are_read_and_local_times_where_they_are_declared(tmp_path: Path) -> None:
     path = written(tmp_path, events(ts=pa.array([1, 2, 3], pa.timestamp("ms", "UTC"))))
-    found = pieces_of([path], STREAM, ["x"])
+    found = row_groups_of([path], STREAM, ["x"])
     assert found is not None
-    (table,) = read(found, ["x"], "ts", [])
+    (table,) = read_pieces(found, ["x"], "ts", [])
     assert table.to_pydict() == {"x": [1, None, 3], TIME: [1000, 2000, 3000]}
     local = Stream("s", (("ts", TIMESTAMP_NTZ), ("x", INT)), "ts")
-    assert pieces_of([path], local, ["x"]) is None
+    assert row_groups_of([path], local, ["x"]) is None
     path = written(tmp_path, events(ts=pa.array([1, 2, 3], pa.timestamp("us"))), "local.parquet")
-    assert pieces_of([path], local, ["x"]) == [RowGroup(path, 0, 3)]
+    assert row_groups_of([path], local, ["x"]) == [RowGroup(path, 0, 3)]
 
 
 def test_a_missing_column_or_one_that_is_there_twice(tmp_path: Path) -> None:
     path = written(tmp_path, events().drop_columns(["x"]))
-    assert pieces_of([path], STREAM, ["x"]) is None
-    assert pieces_of([path], STREAM, ["name"]) is not None
+    assert row_groups_of([path], STREAM, ["x"]) is None
+    assert row_groups_of([path], STREAM, ["name"]) is not None
     other = written(tmp_path, events().rename_columns(["ts", "X", "name", "cost"]), "b.parquet")
-    assert pieces_of([other], STREAM, ["x"]) is None
+    assert row_groups_of([other], STREAM, ["x"]) is None
     twice = written(tmp_path, events().append_column("x", pa.array([1, 2, 3], pa.int32())), "c.parquet")
-    assert pieces_of([twice], STREAM, ["x"]) is None
-    assert pieces_of([written(tmp_path, events().drop_columns(["ts"]), "d.parquet")], STREAM, ["x"]) is None
+    assert row_groups_of([twice], STREAM, ["x"]) is None
+    assert row_groups_of([written(tmp_path, events().drop_columns(["ts"]), "d.parquet")], STREAM, ["x"]) is None
 
 
 def test_one_file_of_another_kind_leaves_all_to_spark(tmp_path: Path) -> None:
     good = written(tmp_path, events())
     bad = written(tmp_path, events(x=pa.array([1, 2, 3])), "b.parquet")
-    assert pieces_of([good, bad], STREAM, ["x"]) is None
+    assert row_groups_of([good, bad], STREAM, ["x"]) is None
 
 
 def test_partitions_in_paths(tmp_path: Path) -> None:
-    assert pieces_of([written(tmp_path, events(), "day=1/a.parquet")], STREAM, ["x"]) is None
+    assert row_groups_of([written(tmp_path, events(), "day=1/a.parquet")], STREAM, ["x"]) is None
 
 
 @pytest.mark.parametrize("key", ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"])
 def test_old_calendars(tmp_path: Path, key: str) -> None:
     path = written(tmp_path, events().replace_schema_metadata({key: ""}))
-    assert pieces_of([path], STREAM, ["x"]) is None
+    assert row_groups_of([path], STREAM, ["x"]) is None
 
 
 def test_what_is_no_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.parquet").write_bytes(b"nonsense")
-    assert pieces_of([str(tmp_path / "a.parquet")], STREAM, ["x"]) is None
-    assert pieces_of([str(tmp_path / "gone.parquet")], STREAM, ["x"]) is None
+    assert row_groups_of([str(tmp_path / "a.parquet")], STREAM, ["x"]) is None
+    assert row_groups_of([str(tmp_path / "gone.parquet")], STREAM, ["x"]) is None
     good = written(tmp_path, events(), "good.parquet")
     monkeypatch.setattr(files, "MOST_FILES", 1)
-    assert pieces_of([good], STREAM, ["x"]) is not None
-    assert pieces_of([good, good], STREAM, ["x"]) is None
+    assert row_groups_of([good], STREAM, ["x"]) is not None
+    assert row_groups_of([good, good], STREAM, ["x"]) is None
 
 
 def test_only_local_files() -> None:
@@ -143,14 +143,14 @@ def test_time_must_be_a_timestamp() -> None:
 
 def test_reading_gives_columns_and_times_in_their_order(tmp_path: Path) -> None:
     paths = [written(tmp_path, events(), f"{i}.parquet", row_group_size=1) for i in range(2)]
-    pieces = pieces_of(paths, STREAM, ["x", "name"])
+    pieces = row_groups_of(paths, STREAM, ["x", "name"])
     assert pieces is not None and len(pieces) == 6
     for most, chunks in ((1_000_000, 1), (2, 3), (1, 6)):
-        found = list(read(pieces, ["x", "name"], "ts", ["name"], most=most))
+        found = list(read_pieces(pieces, ["x", "name"], "ts", ["name"], most=most))
         assert len(found) == chunks
         whole = pa.concat_tables(found).to_pydict()
         assert whole == {"x": [1, None, 3] * 2, "name": ["a", "ä", None] * 2, TIME: [1, 2, None] * 2}
-    (times,) = read(pieces[:1], ["ts"], "ts", [])
+    (times,) = read_pieces(pieces[:1], ["ts"], "ts", [])
     assert times.column(TIME).to_pylist() == [1] and times.schema.field("ts").type == UTC
 
 

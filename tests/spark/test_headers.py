@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mullion.errors import SourceError
 from mullion.language.types import DOUBLE, INT, TIMESTAMP
-from mullion.spark.headers import has_header, in_order
+from mullion.spark.headers import has_header, in_order_of_header
 
 COLUMNS = (("ts", TIMESTAMP), ("Price", DOUBLE), ("volume", INT))
 
@@ -16,7 +16,7 @@ COLUMNS = (("ts", TIMESTAMP), ("Price", DOUBLE), ("volume", INT))
 @given(st.permutations(COLUMNS), st.booleans())
 def test_the_order_is_the_headers(order: list[tuple[str, object]], upper: bool) -> None:
     header = [name.upper() if upper else name for name, _ in order]
-    assert in_order("trades", "a.csv", header, COLUMNS) == tuple(order)
+    assert in_order_of_header("trades", "a.csv", header, COLUMNS) == tuple(order)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_order_is_the_headers(order: list[tuple[str, object]], upper: bool) 
 )
 def test_other_names_are_an_error_that_lists_both(header: list[str], said: list[str]) -> None:
     with pytest.raises(SourceError) as error:
-        in_order("trades", "/data/a.csv", header, COLUMNS)
+        in_order_of_header("trades", "/data/a.csv", header, COLUMNS)
     told = str(error.value)
     assert "trades" in told and "/data/a.csv" in told
     assert f"header:   {', '.join(header)}" in told

@@ -25,7 +25,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
 from mullion.spark.batch import SparkBatch, SparkSource
-from mullion.spark.files import pieces_of
+from mullion.spark.files import row_groups_of
 from mullion.spark.statistics import LastLook, of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))
@@ -89,7 +89,7 @@ def test_what_is_known_of_all_files_tells_of_a_large_part_of_them(tmp_path: Path
     known = of_files_now(asked, groupings(), look)
 
     def part(*files: int) -> Statistics:
-        pieces = pieces_of([str(tmp_path / f"{at}.parquet") for at in files], asked, ("k", "x"))
+        pieces = row_groups_of([str(tmp_path / f"{at}.parquet") for at in files], asked, ("k", "x"))
         assert pieces is not None
         return look.at(pieces, asked, groupings())
 
@@ -118,7 +118,7 @@ def test_events_are_sampled_once_before_tables_are_read_and_with_them(
     assert not of_files_now(stream(tmp_path), asked.groupings, look).groups
     rows = pa.table({"k": ["k0", "k1", "k2"], "good": pa.array([1, 2, 2])})
     lookups = [prepare(lookup, rows) for lookup in asked.groupings[0].lookups]
-    pieces = pieces_of([str(tmp_path / "a.parquet")], stream(tmp_path), ("k",))
+    pieces = row_groups_of([str(tmp_path / "a.parquet")], stream(tmp_path), ("k",))
     assert pieces is not None
     known = look.at(pieces, stream(tmp_path), asked.groupings, lookups)
     assert [groups.number for groups in known.groups.values()] == [2]

@@ -22,7 +22,7 @@ from mullion.summaries.granularities import Collapse, Granularities
 from mullion.summaries.kinds import KINDS
 from mullion.summaries.pyramid import Pyramid
 from mullion.summaries.summary_facts import stats
-from mullion.summaries.zone_counts import EVERY, values_of
+from mullion.summaries.zone_counts import EVERY, condition_on
 from mullion.summaries.zones import DRIFT, LONGEST, START, STEP, Cuts, Zone, Zones
 
 SMALL = {"counts": {}, "count_sketch": {"rows": 3, "width": 16, "buckets": 2}}
@@ -208,12 +208,12 @@ def test_the_truth_lies_within_the_bounds(
     assert low <= len(later) <= high and low <= value <= high
     counts = Counter(later)
     for nulls in (False, True) if KINDS[kind].is_exact else ():
-        others = summary.counts.count(values_of([1, 3], others=True, nulls=nulls), after)
+        others = summary.counts.count(condition_on([1, 3], others=True, nulls=nulls), after)
         truth = sum(count for key, count in counts.items() if key not in (1, 3) and (nulls or key is not None))
         assert others.low <= truth <= others.high and others.low <= others.value <= others.high
         assert set(counts) - {None} <= set(summary.counts.codes(after).tolist())
     for key in range(7):
-        bounds = summary.counts.count(values_of([key]), after)
+        bounds = summary.counts.count(condition_on([key]), after)
         assert bounds.low <= bounds.value <= bounds.high
         if KINDS[kind].is_exact:
             assert bounds.low <= counts[key] <= bounds.high
@@ -224,11 +224,11 @@ def test_the_truth_lies_within_the_bounds(
 def test_counts_by_hand() -> None:
     summary = ColumnSummary(definition("counts"))
     summary.add_events(events([(1, 7), (1, 7), (1, 8), (20, 7), (1, None)]), BIGINT)
-    assert summary.counts.count(values_of([7]), 0)[:3] == (3, 3, 3)
-    assert summary.counts.count(values_of([7]), 1) == (1, 2, 3, 2), (
+    assert summary.counts.count(condition_on([7]), 0)[:3] == (3, 3, 3)
+    assert summary.counts.count(condition_on([7]), 1) == (1, 2, 3, 2), (
         "of the zone from 1 to 3 two of three instants lie inside"
     )
-    assert summary.counts.count(values_of([7]), 22)[:3] == (1, 1, 1)
+    assert summary.counts.count(condition_on([7]), 22)[:3] == (1, 1, 1)
     assert summary.counts.count(EVERY, 22)[:3] == (2, 2, 2) and summary.counts.count(EVERY, 23)[:3] == (0, 1, 2)
 
 
@@ -246,13 +246,13 @@ def test_sketches_tell_within_bounds_as_often_as_they_say() -> None:
     for after in (100, 1_000, 1_501, 2_777, 2_950):
         later = Counter(keys[times > after].tolist())
         for key in range(120):
-            low, _, high, _ = summary.counts.count(values_of([key]), after)
+            low, _, high, _ = summary.counts.count(condition_on([key]), after)
             asked, right = asked + 1, right + (low <= later[key] <= high)
             some = range(key, key + 4)
             inside = sum(later[one] for one in some)
             for values, truth in (
-                (values_of(some), inside),
-                (values_of(some, others=True), later.total() - inside),
+                (condition_on(some), inside),
+                (condition_on(some, others=True), later.total() - inside),
             ):
                 low, value, high, _ = summary.counts.count(values, after)
                 asked, right = asked + 1, right + (low <= truth <= high)

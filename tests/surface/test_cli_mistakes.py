@@ -87,7 +87,7 @@ class TestMistakes:
         def broken(name: str) -> str:
             raise KeyError("surprise")
 
-        monkeypatch.setattr("mullion.surface.commands.read_script", broken)
+        monkeypatch.setattr("mullion.surface.commands.script_text", broken)
         result = inside("explain", "script.sql")
         assert result.code == 1
         (line,) = result.stderr.splitlines()

@@ -13,7 +13,7 @@ import numpy as np
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.hyperloglog_loops import different_hashes, estimate, take_in
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.keys import PresentValues, codes_of
+from mullion.aggregates.keys import PresentValues, stable_codes
 from mullion.aggregates.sketched import Sketched
 from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Array, Index, Whole, objects
@@ -85,7 +85,7 @@ class HyperLogLog(Sketched):
             own = self._hashes(values)
             return own[np.where(events.valid, codes, 0)] if len(own) else np.zeros(len(events), np.int64)
         hashes = np.ones(len(events), np.int64)
-        mix_in(hashes, frozen(codes_of(events))[0])
+        mix_in(hashes, frozen(stable_codes(events))[0])
         return hashes
 
     def _registers(self, hashes: Sequence[Array]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from mullion.aggregates.base import Aggregate, Partial
 from mullion.aggregates.count_sketch import ROWS, CountSketches, deviations
 from mullion.aggregates.integer_states import always
-from mullion.aggregates.keys import codes_of
+from mullion.aggregates.keys import stable_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, Type
 from mullion.plural import plural
@@ -61,7 +61,7 @@ class ApproxFrequency(Aggregate):
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         partial = self._partial(argument)
         sketches = partial.opened(states[0][0])
-        (code,) = codes_of(Vector.of(partial.argument, [self.value])).tolist()
+        (code,) = stable_codes(Vector.of(partial.argument, [self.value])).tolist()
         estimates = (partial.estimate(sketch, code) for sketch in sketches)
         return always(np.fromiter(estimates, np.int64, len(sketches)), BIGINT)
 

@@ -13,7 +13,7 @@ import numpy as np
 from mullion.aggregates import count_sketch_loops as loops
 from mullion.aggregates.base import Invertible, State
 from mullion.aggregates.counter_loops import count_runs
-from mullion.aggregates.keys import PresentValues, codes_of
+from mullion.aggregates.keys import PresentValues, stable_codes
 from mullion.aggregates.sketched import Sketched
 from mullion.expressions.arrays import Array, Index, Whole, objects
 from mullion.expressions.readonly import frozen
@@ -94,7 +94,7 @@ class CountSketches(Sketched, Invertible):
         return self.width // FEW
 
     def build(self, events: Vector, starts: Index) -> State:
-        codes, bounds = PresentValues.of(Vector(BIGINT, codes_of(events), events.valid), starts)
+        codes, bounds = PresentValues.of(Vector(BIGINT, stable_codes(events), events.valid), starts)
         codes = np.array(codes, np.int64)
         counts, ends = np.empty(len(codes), np.int64), np.empty(len(starts), np.int64)
         count_runs(codes, np.array(bounds, np.int64), counts, ends)

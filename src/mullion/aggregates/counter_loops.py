@@ -25,7 +25,7 @@ def count_runs(keys: Array, bounds: Array, counts: Array, ends: Array) -> int:
 
 
 @loop
-def merge(a: Array, a_counts: Array, b: Array, b_counts: Array, keys: Array, counts: Array) -> int:
+def merge_counts(a: Array, a_counts: Array, b: Array, b_counts: Array, keys: Array, counts: Array) -> int:
     """The ascending numbers of both with their counts added; returns how many there are."""
     i, j, number = 0, 0, 0
     while i < len(a) and j < len(b):

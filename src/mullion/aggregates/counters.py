@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mullion.aggregates.counter_loops import merge
+from mullion.aggregates.counter_loops import merge_counts
 from mullion.expressions.arrays import Array, Whole
 from mullion.lazy import cached_property
 
@@ -117,7 +117,7 @@ class NumberCounters(Counters):
         for part in parts[-2::-1]:
             room = len(keys) + len(part.keys)
             both = np.empty((2, room), np.int64)
-            number = merge(keys, counts, part.keys, part.counts, both[0], both[1])
+            number = merge_counts(keys, counts, part.keys, part.counts, both[0], both[1])
             keys, counts = both[0, :number], both[1, :number]
         return cls.of(keys, counts, total, lost, most)
 

@@ -155,7 +155,7 @@ def _carried(coarse: Array, fine: Array) -> tuple[Array, Array]:
     return coarse + (fine >> CARRY), fine & (2**CARRY - 1)
 
 
-def join(coarse: Array, fine: Array, residue: Array) -> Array:
+def nearest_double(coarse: Array, fine: Array, residue: Array) -> Array:
     """The double nearest to coarse * 2^10 + fine * 2^-16 + residue.
 
     The two whole numbers are brought to their one form first, so that equal sums give equal bits.
@@ -170,4 +170,4 @@ def join(coarse: Array, fine: Array, residue: Array) -> Array:
 
 def total_of_doubles(states: Sequence[tuple[Vector, ...]]) -> Array:
     (coarse, fine), (residue,) = states[0], states[1]
-    return join(coarse.values, fine.values, residue.values)
+    return nearest_double(coarse.values, fine.values, residue.values)

@@ -53,12 +53,12 @@ def rank_of(value: Any) -> tuple[bool, Any]:
     return (True, 0.0) if value != value else (False, value)
 
 
-def codes_of(events: Vector) -> Whole:
+def stable_codes(events: Vector) -> Whole:
     """Whole numbers that are equal where the values are, in every run of every process; of texts, bytes and long
     decimals a hash of 64 bits."""
     if events.coded is not None:
         codes, values = events.coded
-        own = codes_of(values)
+        own = stable_codes(values)
         return own[np.where(events.valid, codes, 0)] if len(own) else np.zeros(len(events), np.int64)
     if events.values.dtype.kind in "OV":
         return keys_of([events.to_arrow()], len(events)).codes

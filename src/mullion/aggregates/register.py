@@ -18,7 +18,7 @@ from mullion.aggregates.user import (
     UserAggregate,
     UserDefined,
     UserPartial,
-    called,
+    called_by_user,
     has_inverse,
     named_type,
     partial_of,
@@ -57,7 +57,7 @@ def register_aggregate(maker: Maker) -> None:
     if name in NAMES or name in OPERATOR_ONLY or name in QUOTED_WHEN_RENDERED:
         raise AggregateError(f"{name} has a meaning in SQL already", hint="choose another name")
     _check_declarations(maker)
-    called(maker, "making one without arguments", maker)
+    called_by_user(maker, "making one without arguments", maker)
     for type_, values in SAMPLES.items():
         _check_algebra(partial_of(maker, type_), Vector.of(type_, values))
     REGISTRY[name] = UserDefined(maker)

@@ -156,7 +156,7 @@ class UserPartial(Partial):
 
     def _called(self, method: str, function: Callable[..., Any], length: int, *arguments: Any) -> State:
         """What a method of the user gives, as arrays of the types of the fields."""
-        fields_given = called(self.maker, method, function, *arguments)
+        fields_given = called_by_user(self.maker, method, function, *arguments)
         if not isinstance(fields_given, tuple) or len(fields_given) != len(self.stored):
             raise AggregateError(f"{self.maker.name}: {method} must give a tuple of {len(self.stored)} arrays")
         fields = zip(self.maker.fields, fields_given, self.stored, strict=True)
@@ -211,13 +211,13 @@ class UserDefined(Aggregate):
     def lower(self, argument: Type | None, states: Sequence[tuple[Vector, ...]]) -> Vector:
         fields = [s.values for s in states[0]]
         result, length = self.result(argument), len(fields[0])
-        answers = called(self.maker, "lower", self.maker().lower, *fields)
+        answers = called_by_user(self.maker, "lower", self.maker().lower, *fields)
         values = checked(self.maker, "the answer of lower", answers, result, length)
         present = states[1][0].values > 0 if self.maker.empty_is_null else np.ones(length, np.bool_)
         return Vector(result, values, present)
 
 
-def called(maker: Maker, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def called_by_user(maker: Maker, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a method of the user gives. Bad numbers are not warned of: they are answers like others."""
     try:
         with np.errstate(all="ignore"):

@@ -59,7 +59,7 @@ def has_order(types: Sequence[Type]) -> bool:
     return Smallest(types[0]).stands_alone
 
 
-def values_of(numbers: Whole, types: Sequence[Type]) -> tuple[Vector, ...]:
+def values_of_numbers(numbers: Whole, types: Sequence[Type]) -> tuple[Vector, ...]:
     """The values that are these numbers in their order; NULLs where they have no order, and are only told apart."""
     if not has_order(types):
         return tuple(constant(type_, None, len(numbers)) for type_ in types)

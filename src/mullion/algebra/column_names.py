@@ -8,14 +8,21 @@ Join(0: orders, 1: payments)    0.id, 1.order_id
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from mullion.language.query import Call, Column, Expr, children, rewrite, walk
 from mullion.language.types import DOUBLE, FLOAT, Type
 
 
+@lru_cache(maxsize=1 << 14)
+def names_read(expr: Expr) -> frozenset[str]:
+    """The columns that an expression reads."""
+    return frozenset(part.name for part in walk(expr) if isinstance(part, Column))
+
+
 def names_in(*expressions: Expr) -> set[str]:
     """The columns that expressions read."""
-    return {part.name for expr in expressions for part in walk(expr) if isinstance(part, Column)}
+    return {name for expr in expressions for name in names_read(expr)}
 
 
 def conjuncts(expr: Expr) -> Iterator[Expr]:

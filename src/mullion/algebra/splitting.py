@@ -29,7 +29,7 @@ def by_any(node: Node, wanted: Sequence[Expr]) -> ShardKeys | None:
     return next((split for keys in choices if (split := node.split_by(keys)) is not None), None)
 
 
-def merged(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
+def merged_keys(parts: Iterable[ShardKeys | None]) -> ShardKeys | None:
     """The keys of several inputs, if all can be split and each stream in one way."""
     by_scan: ShardKeys = {}
     by_stream: dict[str, KeyExpressions] = {}
@@ -51,7 +51,7 @@ def by_own_keys(
     known = [place for place in places if place is not None]
     if not known or len(known) < len(places):
         return None
-    return merged(node.split_by(tuple(own[place] for place in known)) for node, own in inputs)
+    return merged_keys(node.split_by(tuple(own[place] for place in known)) for node, own in inputs)
 
 
 def are_common(keys: KeyExpressions, node: Node) -> bool:

@@ -48,7 +48,7 @@ def _unfiltered(node: Node) -> tuple[Expr | None, Node]:
     return (node.predicate, node.input) if isinstance(node, Filter) else (None, node)
 
 
-def bounds_of(scan: Scan) -> Type:
+def type_of_bounds(scan: Scan) -> Type:
     """The type of window_start and window_end: a window over a column of whole numbers has such bounds."""
     attribute = scan.window.attribute
     return BIGINT if attribute is not None and scan.types[attribute].is_integer else TIMESTAMP

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mullion.algebra.nodes import Join, Node, scans
 from mullion.binding.layouts import Layout, predicate, together
-from mullion.binding.scope import Columned, Scope, called
+from mullion.binding.scope import Columned, Scope, qualifier_of
 from mullion.errors import CheckError, Place
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve
@@ -163,7 +163,7 @@ class _Joining:
         first, second = (self.scope.relations[number] for number in numbers)
         common = [name for name, t in second.columns if name.lower() in first.spelling and t != TIMESTAMP]
         columns = (common[0], common[0]) if common else (_a_key(first), _a_key(second))
-        names = [called(self.scope.sources[number]) or "the sub-query" for number in numbers]
+        names = [qualifier_of(self.scope.sources[number]) or "the sub-query" for number in numbers]
         message = f"nothing says which rows of '{names[1]}' belong to those of '{names[0]}'"
         hint = f"join them by an equality, such as WHERE {names[0]}.{columns[0]} = {names[1]}.{columns[1]}"
         return CheckError(message, self.scope.sources[numbers[1]].place, hint=hint)

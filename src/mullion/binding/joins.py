@@ -16,7 +16,7 @@ from mullion.algebra.column_names import conjuncts
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream, Table
 from mullion.binding.grouping import no_aggregate
-from mullion.binding.scope import Columned, Scope, called
+from mullion.binding.scope import Columned, Scope, qualifier_of
 from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.expressions.functions import NAMES
 from mullion.expressions.typing import resolve, resolve_predicate
@@ -247,8 +247,8 @@ class Attaching:
 
     def unlinked(self, number: int) -> CheckError:
         source = self.parts.sources[number]
-        table, name = self.scope.relations[number], called(source)
-        first = called(self.parts.sources[self.base])
+        table, name = self.scope.relations[number], qualifier_of(source)
+        first = qualifier_of(self.parts.sources[self.base])
         common = [name for name in table.types if name.lower() in self.scope.relations[self.base].spelling]
         column = next(iter(common or table.types), "key")
         message = f"nothing says which rows of table '{table.name}' belong to an event"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from mullion.algebra.nodes import Node, Promising, ResultWindow, is_aggregates, nodes, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
-from mullion.algebra.window_aggregate import bounds_of
+from mullion.algebra.window_aggregate import type_of_bounds
 from mullion.binding.bounded_joins import bounded, limited, over_found
 from mullion.binding.entering import entering_at
 from mullion.binding.internal_windows import check_internal
@@ -22,9 +22,9 @@ from mullion.binding.promised_aggregates import over_preferred
 from mullion.binding.promises import SummaryOn
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, is_aggregating, select
-from mullion.binding.set_operations import combined
+from mullion.binding.set_operations import combined_parts
 from mullion.binding.shed_streams import answered_from_kept
-from mullion.binding.sources import BindingContext, Read, ResultSource, over_results, read
+from mullion.binding.sources import BindingContext, Read, ResultSource, over_results, read_sources
 from mullion.binding.subqueries import existing
 from mullion.binding.windows import CONTINUOUS, Clock, Timing, clock_of, reach, result_window
 from mullion.errors import CheckError, NotSupported, Place
@@ -124,10 +124,10 @@ class _Binder:
             return head
         united = [self._part(part, clock) for part in query.union]
         excepted = [self._part(part, clock) for part in query.excepted]
-        return combined(query, head, united, excepted)
+        return combined_parts(query, head, united, excepted)
 
     def _read(self, query: Query, clock: Clock, outer: Scope | None = None, *, one_window: bool = False) -> Read:
-        return read(
+        return read_sources(
             query,
             BindingContext(*self._known, self._sub_query),
             clock,
@@ -221,7 +221,7 @@ def _longest(root: Node, output_window: Window | None, place: Place | None) -> i
 
 def _check_start(query: Query, root: Node) -> None:
     (scan,) = scans(root)
-    if bounds_of(scan) != TIMESTAMP and (query.start_at is not None or query.stop_at is not None):
+    if type_of_bounds(scan) != TIMESTAMP and (query.start_at is not None or query.stop_at is not None):
         message = f"START AT and STOP AT are times, and the window goes over '{scan.window.attribute}'"
         raise CheckError(message, scan.window.place, hint="leave them out")
 

@@ -33,7 +33,7 @@ class Columned(Protocol):
     def spelling(self) -> Mapping[str, str]: ...
 
 
-def called(source: Named | Derived) -> str:
+def qualifier_of(source: Named | Derived) -> str:
     """What columns of the source are qualified by; empty for a sub-query without an alias."""
     return source.alias or (source.name if isinstance(source, Named) else "")
 
@@ -64,8 +64,8 @@ class Scope:
         self.prefixes = [f"#{i}." if isinstance(r, Table) else "" for i, r in enumerate(relations)]
         self.numbers: dict[str, int] = {}
         for i, source in enumerate(sources):
-            if called(source):
-                self._name(i, called(source), source.place)
+            if qualifier_of(source):
+                self._name(i, qualifier_of(source), source.place)
         self.shown = list(self.numbers)
         names = [source.name.lower() if isinstance(source, Named) else "" for source in sources]
         for i, name in enumerate(names):
@@ -153,7 +153,9 @@ class Scope:
         if len(owners) == 1 or self._are_one(name, owners):
             return owners[0], self.relations[owners[0]].spelling[name]
         if owners:
-            candidates = [f"{called(self.sources[i])}.{column.name}" for i in owners if called(self.sources[i])]
+            candidates = [
+                f"{qualifier_of(self.sources[i])}.{column.name}" for i in owners if qualifier_of(self.sources[i])
+            ]
             hint = f"write {' or '.join(candidates)}" if candidates else "give the sub-queries an alias"
             raise CheckError(f"column '{column.name}' is ambiguous", column.place, hint=hint)
         if self.alone or (name in WINDOW_COLUMNS and visible is None):

@@ -17,11 +17,11 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.algebra.nodes import Aggregated, Distinct, Filter, Node, Project, Scan, scans
 from mullion.algebra.nodes.aggregated import COMPLETE
 from mullion.algebra.streams import HIDDEN
-from mullion.algebra.window_aggregate import bounds_of
+from mullion.algebra.window_aggregate import type_of_bounds
 from mullion.binding.decay import DECAYED_NOW
 from mullion.binding.grouping import GroupBinder, item_name, known_functions
 from mullion.binding.layouts import Layout, computed_by_spark_alone, predicate, refuse_what_spark_cannot_see, typed
-from mullion.binding.scope import called
+from mullion.binding.scope import qualifier_of
 from mullion.binding.windows import Clock
 from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.evaluate import is_event_only
@@ -106,7 +106,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
 
 
 def _groups_in_one_window(query: Query, scan: Scan, layout: Layout) -> SelectedGroups:
-    return _groups(query, GroupBinder(query, layout, layout.node.types, scan.stream, bounds_of(scan)), layout)
+    return _groups(query, GroupBinder(query, layout, layout.node.types, scan.stream, type_of_bounds(scan)), layout)
 
 
 class Selects:
@@ -122,7 +122,7 @@ class Selects:
     def groups(self, query: Query, scan: Scan, layout: Layout) -> SelectedGroups:
         (source,) = layout.scope.sources
         written = query.items, query.group_by, query.having, query.order_by
-        key = id(scan.columns), called(source), scan.stream, bounds_of(scan), written
+        key = id(scan.columns), qualifier_of(source), scan.stream, type_of_bounds(scan), written
         columns, groups = self._known.get(key, (None, None))
         if groups is None or columns is not scan.columns:
             groups = _groups_in_one_window(query, scan, layout)
@@ -251,7 +251,7 @@ def _items(query: Query, layout: Layout) -> Iterator[Item]:
             continue
         assert isinstance(item.expr, Column)
         for number, name in _columns(item.expr, layout):
-            called_by = called(layout.scope.sources[number])
+            called_by = qualifier_of(layout.scope.sources[number])
             shown = f"{called_by}_{name}" if name.lower() in taken and called_by else name
             taken.add(shown.lower())
             place = item.place or item.expr.place

@@ -16,7 +16,7 @@ from mullion.language.query import Column, Expr, Query, rewrite
 from mullion.language.types import Type
 
 
-def combined(query: Query, head: Selected, united: Sequence[Selected], excepted: Sequence[Selected]) -> Selected:
+def combined_parts(query: Query, head: Selected, united: Sequence[Selected], excepted: Sequence[Selected]) -> Selected:
     """The parts together, and ORDER BY over the names of the first."""
     parts = [head, *united, *excepted]
     written = [query, *query.union, *query.excepted]

@@ -38,7 +38,7 @@ from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.binding.estimates import ONE, SampledUnits, Unit
 from mullion.binding.joins import relation_named
 from mullion.binding.sampled_queries import KEPT, KEPT_SHARE, kept_share, standard_errors, with_aggregates
-from mullion.binding.scope import OF_THE_ROWS, called
+from mullion.binding.scope import OF_THE_ROWS, qualifier_of
 from mullion.binding.selecting import is_aggregating
 from mullion.binding.streams_read import has_exists, streams_read
 from mullion.errors import CheckError, NotSupported
@@ -124,7 +124,7 @@ class _Events:
         self._streams = [(source, stream) for source, stream in known if isinstance(stream, Stream)]
 
     def column(self, source: Named, name: str) -> Column:
-        return Column(name, None if self._alone else called(source))
+        return Column(name, None if self._alone else qualifier_of(source))
 
     def is_last(self, named: Named) -> Expr:
         """Whether the event of a source is the last one of a row: in time, and of equal ones the one that is written

@@ -98,7 +98,7 @@ Existing = Callable[[Layout, Exists, bool, Clock], Layout]
 """Keeps the rows for which a sub-query finds something, or, negated, nothing."""
 
 
-def read(
+def read_sources(
     query: Query,
     context: BindingContext,
     clock: Clock,

@@ -64,15 +64,15 @@ def stays_open(watermarks: Iterable[int | None]) -> str | None:
     if not known:
         return None
     return (
-        f"windows that end after {instant(min(known))} stay open until more comes: "
+        f"windows that end after {instant_text(min(known))} stay open until more comes: "
         "run the same command again then, or with --close to answer them"
     )
 
 
-def instant(microseconds: int) -> str:
+def instant_text(microseconds: int) -> str:
     """An instant with its zone.
 
-    >>> instant(1101902400_250_000)
+    >>> instant_text(1101902400_250_000)
     '2004-12-01 12:00:00.250000 UTC'
     """
     try:

@@ -29,7 +29,7 @@ class StreamSynopsis:
     boundaries: tuple[float, ...] = ()
 
 
-def checked(create: CreateSynopsis, stream: Stream) -> StreamSynopsis:
+def checked_synopsis(create: CreateSynopsis, stream: Stream) -> StreamSynopsis:
     check_whole(stream, "a synopsis", create.place)
     column = stream.column(create.column, create.column_place or create.place)
     type_ = stream.types[column]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Array = npt.NDArray[Any]
 """Any values."""
@@ -59,3 +60,8 @@ def objects(items: Sequence[Any]) -> Array:
     array: Array = np.empty(len(items), np.object_)
     array[:] = items
     return array
+
+
+def numbers(table: pa.Table, name: str) -> Whole:
+    """A column of whole numbers without NULLs."""
+    return np.asarray(table.column(name).to_numpy(), np.int64)

@@ -113,7 +113,7 @@ def parts_of(events: pa.RecordBatch | pa.Table, order: FileOrder | None) -> Whol
     return np.asarray(files, np.int64) if order is None else order.numbers(files)
 
 
-def in_order(events: pa.Table, order: FileOrder | None) -> pa.Table:
+def in_order_of_arrival(events: pa.Table, order: FileOrder | None) -> pa.Table:
     """Events in the order of arrival, without the columns that gave it."""
     parts, places = parts_of(events, order), np.asarray(events.column(ARRIVAL), np.int64)
     sorted_ = np.argsort(places, kind="stable") if parts is None else np.lexsort((places, parts))

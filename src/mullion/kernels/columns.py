@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_read
 from mullion.expressions.arrays import Codes
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.evaluate import Evaluation
 from mullion.expressions.vector import Vector, dictionary_of, dtype_of
 from mullion.kernels.lookup import Attached
-from mullion.language.query import Column, Expr, walk
+from mullion.language.query import Column, Expr
 from mullion.language.types import Type
-
-
-@lru_cache(maxsize=1 << 14)
-def names_read(expr: Expr) -> frozenset[str]:
-    """The columns that an expression reads."""
-    return frozenset(node.name for node in walk(expr) if isinstance(node, Column))
 
 
 class BatchColumns(Mapping[str, Vector]):

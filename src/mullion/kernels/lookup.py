@@ -119,7 +119,7 @@ def prepare_versions(lookup: Lookup, tables: Sequence[pa.Table], needed: Collect
     return prepare(lookup, pa.concat_tables(tables), needed, version)
 
 
-def probe(prepared: Prepared, keys: Sequence[ProbeKey], length: int) -> tuple[Whole | None, Whole]:
+def rows_found(prepared: Prepared, keys: Sequence[ProbeKey], length: int) -> tuple[Whole | None, Whole]:
     """The rows that events find, as (events, rows): an event once for every row, once with -1 where it finds none.
 
     `keys` are the values of the lookup's keys over the events, and last the version, where there are several. They have

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_read
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.expressions.arrays import Real
-from mullion.kernels.columns import BatchColumns, names_read
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Expr
 from mullion.language.types import Type
 

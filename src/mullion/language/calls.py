@@ -8,7 +8,7 @@ from mullion.errors import CheckError, NotSupported, ParseError, closest
 from mullion.language import types
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, OUTPUTS
 from mullion.language.durations import interval, is_unit
-from mullion.language.literals import days, instant
+from mullion.language.literals import days, parsed_instant
 from mullion.language.query import AggregateCall, Call, Expr, Literal
 from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
@@ -52,9 +52,9 @@ def typed_literal(c: TokenReader) -> Expr | None:
     if word == "date":
         literal = Literal(days(text, place), types.DATE, place=place)
     elif word in ("timestamp", "timestamp_ltz"):
-        literal = Literal(instant(text, place), types.TIMESTAMP, place=place)
+        literal = Literal(parsed_instant(text, place), types.TIMESTAMP, place=place)
     elif word == "timestamp_ntz":
-        literal = Literal(instant(text, place, zoned=False), types.TIMESTAMP_NTZ, place=place)
+        literal = Literal(parsed_instant(text, place, zoned=False), types.TIMESTAMP_NTZ, place=place)
     else:
         return None
     c.at += 2

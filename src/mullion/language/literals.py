@@ -89,7 +89,7 @@ def days(text: str, place: Place) -> int:
     raise ParseError(f"'{text}' is not a date, expected YYYY-MM-DD", place)
 
 
-def instant(text: str, place: Place, *, zoned: bool = True) -> int:
+def parsed_instant(text: str, place: Place, *, zoned: bool = True) -> int:
     """Microseconds since the epoch of a timestamp; UTC when no zone is written."""
     match = _TIMESTAMP.fullmatch(text.strip())
     try:

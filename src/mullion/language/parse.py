@@ -13,7 +13,7 @@ from mullion.errors import MullionError, ParseError, Place, TextError, refuse
 from mullion.language.durations import TOO_LONG
 from mullion.language.expressions import expression
 from mullion.language.limits import LONGEST
-from mullion.language.literals import duration, instant
+from mullion.language.literals import duration, parsed_instant
 from mullion.language.punctuating import Punctuation, punctuation
 from mullion.language.queries import query
 from mullion.language.query import Expr, Query, Window
@@ -115,7 +115,7 @@ def parse_duration(text: str) -> int:
 
 def parse_instant(text: str) -> int:
     """Microseconds since the epoch of a timestamp; UTC when no zone is written."""
-    return instant(text, Place(text, 0, len(text)))
+    return parsed_instant(text, Place(text, 0, len(text)))
 
 
 def _script(c: TokenReader) -> Parsed:

@@ -18,7 +18,7 @@ from mullion.errors import NotSupported, ParseError, Place
 from mullion.language.durations import is_unit, time_span
 from mullion.language.expressions import expression_list
 from mullion.language.limits import FURTHEST, MOST_ROWS
-from mullion.language.literals import instant
+from mullion.language.literals import parsed_instant
 from mullion.language.query import Column, Named, Window
 from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
@@ -195,7 +195,7 @@ def timestamp(c: TokenReader) -> int:
     start = c.at
     c.expect("timestamp")
     text = c.string("a string with date and time")
-    return instant(text, c.since(start))
+    return parsed_instant(text, c.since(start))
 
 
 def grouping(c: TokenReader) -> tuple[Window, Column]:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
-from mullion.operators.kernels.chosen_pairs import codes_of
+from mullion.operators.kernels.chosen_pairs import pair_codes
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Entries:
         begins = np.ones(len(self), np.bool_)
         begins[1:] = (self.side[1:] != self.side[:-1]) | (self.probe[1:] != self.probe[:-1])
         places = np.arange(len(self))
-        return codes_of(salt, 2 * self.probe + self.side, places - np.maximum.accumulate(np.where(begins, places, 0)))
+        return pair_codes(salt, 2 * self.probe + self.side, places - np.maximum.accumulate(np.where(begins, places, 0)))
 
     def cut(self, at: int, until: int, pairs: int) -> Entries:
         """With one entry cut off: only rows before number `until` are left to it."""

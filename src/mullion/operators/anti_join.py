@@ -34,6 +34,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import AntiJoin, Node
 from mullion.algebra.update_pattern import Pattern
 from mullion.expressions.arrays import Codes, Index, Times, grown
@@ -46,7 +47,6 @@ from mullion.language.query import Column, Expr
 from mullion.operators.bad_values import bad_keys
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.expressions import names_in
 from mullion.operators.kernels.anti_join import KeyChanges, LeftRows, left_stays
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 from mullion.operators.key_presence import KeyPresence
@@ -330,7 +330,7 @@ class _Seen:
 def _evaluate(rows: pa.Table, node: Node, keys: Sequence[Expr]) -> pa.Table:
     """The keys of rows as a table; without keys all rows have the same one."""
     computed = [key for key in keys if not isinstance(key, Column)]
-    columns = BatchColumns.of(rows, {name: node.types[name] for name in names_in(computed)})
+    columns = BatchColumns.of(rows, {name: node.types[name] for name in names_in(*computed)})
     arrays = [rows.column(key.name) if isinstance(key, Column) else columns.array(key) for key in keys]
     arrays = arrays or [pa.array(np.zeros(len(rows), np.int8))]
     return decoded(pa.Table.from_arrays(arrays, names=list(map(str, range(len(arrays))))))

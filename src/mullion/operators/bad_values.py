@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.column_names import conjuncts
+from mullion.algebra.column_names import conjuncts, names_in
 from mullion.algebra.nodes import Node, ResultWindow, Scan, is_aggregates, nodes
 from mullion.expressions.arrays import Mask, Times
 from mullion.expressions.evaluate import count_bad, is_fallible
@@ -26,7 +26,7 @@ from mullion.expressions.typing import type_of
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import Expr
 from mullion.language.types import BOOLEAN, Type
-from mullion.operators.expressions import is_true, names_in
+from mullion.operators.expressions import is_true
 from mullion.operators.timed_rows import TimedRows
 from mullion.planner.comparisons import compared_in
 
@@ -45,7 +45,7 @@ class BadValues:
         """How many expressions met one in each of the rows, all together."""
         if not self._fallible or not len(rows):
             return 0
-        read = names_in(self._fallible)
+        read = names_in(*self._fallible)
         columns = {name: Vector.from_arrow(rows.column(name), self._types[name]) for name in read}
         return sum(int(count_bad(expr, columns, len(rows)).sum()) for expr in self._fallible)
 
@@ -77,7 +77,7 @@ def bad_keys(keys: Sequence[Expr], node: Node) -> BadValues:
 
 def window_of(node: Node, expr: Expr) -> tuple[Scan, Expr] | None:
     """The one window that an expression reads, and the expression over its events."""
-    if not names_in([expr]):
+    if not names_in(expr):
         return None
     found = node.traced(expr)
     return None if found is None or any(isinstance(below, ResultWindow) for below in nodes(node)) else found
@@ -96,7 +96,7 @@ class BadEvents:
         for (of, since, expr), scan in wanted.items():
             if of == stream:
                 own = rows if since is None else rows.filter(pa.array(times >= since))
-                read = [name for name, _ in scan.columns if name in names_in([expr])]
+                read = [name for name, _ in scan.columns if name in names_in(expr)]
                 typed = [own.column(name).cast(arrow_type(scan.types[name])) for name in read]
                 met = BadValues([expr], scan.types).among(pa.Table.from_arrays(typed, names=read))
                 if met:

@@ -33,7 +33,7 @@ from mullion.algebra.nodes import Bounded, Node
 from mullion.expressions.arrays import Ids, Mask, Times
 from mullion.instants import EVER_BEFORE
 from mullion.operators.base import Operator, Parts, TooManyRows
-from mullion.operators.column_pruning import in_order
+from mullion.operators.column_pruning import nodes_in_order
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.join import JoinOperator
 from mullion.operators.join_probe import same_key
@@ -225,7 +225,7 @@ class _Coming:
 def evicted_of(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, list[dict[str, Any]]]:
     """How many rows joins evicted from each window before their time, by the roots whose plans have such a join."""
     own = {node: operator for node, operator in operators.items() if isinstance(operator, BoundedJoinOperator)}
-    below = {root: [n for n in in_order([plan]) if n in own] for root, plan in plans.items() if own}
+    below = {root: [n for n in nodes_in_order([plan]) if n in own] for root, plan in plans.items() if own}
     return {root: [fact for node in found for fact in _facts(own[node])] for root, found in below.items() if found}
 
 

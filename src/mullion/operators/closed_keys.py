@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_read
 from mullion.expressions.arrays import Index, Mask, Times
 from mullion.expressions.coding.dictionary import decoded, row_codes
 from mullion.expressions.coding.hashes import Keys
 from mullion.instants import EVER_BEFORE, FOREVER, NEVER
-from mullion.kernels.columns import BatchColumns, names_read
+from mullion.kernels.columns import BatchColumns
 from mullion.language.punctuating import Punctuation
 from mullion.language.query import Column
 from mullion.language.types import Type

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from mullion.algebra.nodes import Node, Scan
 
 
-def in_order(roots: Iterable[Node]) -> list[Node]:
+def nodes_in_order(roots: Iterable[Node]) -> list[Node]:
     """All nodes of some plans, each once, after its inputs."""
     ordered: dict[Node, None] = {}
 
@@ -27,7 +27,7 @@ def needs(roots: Collection[Node], known: Mapping[Node, Collection[str]] | None 
 
     Roots need all of theirs. `known` are needs of before, which stay: what is kept has these columns.
     """
-    needed: dict[Node, set[str]] = {node: set() for node in in_order(roots)}
+    needed: dict[Node, set[str]] = {node: set() for node in nodes_in_order(roots)}
     for root in roots:
         needed[root] |= set(root.types)
     for node in reversed(needed):

@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.expressions.arrays import Mask
 from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.expressions.vector import arrow_type
-from mullion.kernels.columns import BatchColumns, names_read
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Column, Expr
 from mullion.language.types import Type
 from mullion.operators.timed_rows import TimedRows
 
 KeyFunction = Callable[[pa.Table], Keys]
-
-
-def names_in(expressions: Iterable[Expr]) -> set[str]:
-    """The columns that expressions read."""
-    return {name for expr in expressions for name in names_read(expr)}
 
 
 def is_true(predicate: Expr, timed: TimedRows, types: Mapping[str, Type]) -> Mask:
@@ -38,7 +34,7 @@ def computed(expr: Expr, timed: TimedRows, types: Mapping[str, Type]) -> pa.Arra
 def _columns(
     decoded: BatchColumns, rows: pa.Table, types: Mapping[str, Type], expressions: Sequence[Expr]
 ) -> BatchColumns:
-    for name in names_in(expressions):
+    for name in names_in(*expressions):
         if name not in decoded:
             decoded.add(name, rows.column(name), types[name])
     return decoded

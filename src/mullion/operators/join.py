@@ -30,6 +30,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import Join
 from mullion.algebra.nodes.join_view import HIDDEN_START
 from mullion.expressions.arrays import Ids, Times
@@ -38,7 +39,7 @@ from mullion.instants import FOREVER
 from mullion.operators.bad_values import BadConditions, bad_keys
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.expressions import is_true, key_function, names_in
+from mullion.operators.expressions import is_true, key_function
 from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Combinations, extended, probe
 from mullion.operators.keyed_sub_window import KeyedSubWindow
@@ -240,7 +241,7 @@ class JoinOperator(Operator):
         """The combinations for which the residual predicate is true. Bad values are those of new ones."""
         if self.node.residual is None:
             return combinations
-        rows, ids = self._gathered(i, own, combinations, sorted(names_in([self.node.residual])))
+        rows, ids = self._gathered(i, own, combinations, sorted(names_in(self.node.residual)))
         timed = TimedRows(rows, ids, combinations.start, combinations.end)
         self.bad += self._bad_residual.among(timed) if are_new else 0
         return combinations.take(np.flatnonzero(is_true(self.node.residual, timed, self.types)))

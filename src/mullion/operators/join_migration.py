@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from mullion.algebra.column_names import conjunction
+from mullion.algebra.column_names import conjunction, names_read
 from mullion.algebra.nodes import Join
 from mullion.expressions.vector import arrow_type
-from mullion.kernels.columns import BatchColumns, names_read
+from mullion.kernels.columns import BatchColumns
 from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.operators.base import Parts

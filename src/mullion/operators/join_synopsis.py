@@ -46,7 +46,15 @@ from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.grouped import every_instant
 from mullion.operators.join_view import starts_of
-from mullion.operators.kernels.join_cells import ADD_DOUBLES, AnswerStates, AskedPlaces, Cells, Coming, count, probe
+from mullion.operators.kernels.join_cells import (
+    ADD_DOUBLES,
+    AnswerStates,
+    AskedPlaces,
+    Cells,
+    Coming,
+    count,
+    probe_cells,
+)
 from mullion.operators.ranked_instants import Periodic
 from mullion.operators.registry import implements
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
@@ -310,7 +318,7 @@ class JoinSynopsisOperator(Operator):
         count(cells, coming, asked, longest, counts)
         bounds = np.concatenate([[0], np.cumsum(counts)])
         found = AnswerStates(np.empty(bounds[-1], np.int64), np.empty((len(operations), bounds[-1]), np.int64))
-        probe(cells, coming, asked, longest, operations, identity, bounds[:-1].copy(), found)
+        probe_cells(cells, coming, asked, longest, operations, identity, bounds[:-1].copy(), found)
         return found, bounds
 
     def _keep(self, keys: pa.Table, group: Codes, cells: Cells, now: int) -> None:

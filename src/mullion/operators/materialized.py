@@ -23,7 +23,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import Join, Node, Project
 from mullion.algebra.relation import Relation
 from mullion.errors import NotSupported
-from mullion.expressions.arrays import Ids
+from mullion.expressions.arrays import Ids, numbers
 from mullion.expressions.vector import arrow_type
 from mullion.instants import EVER_BEFORE
 from mullion.language.query import Column
@@ -31,7 +31,7 @@ from mullion.operators.base import Parts
 from mullion.operators.timed_rows import Delta, TimedRows
 from mullion.storage.lifetime_index import END, START, Calendar, Definition, DoublyPartitioned, LifetimeIndex
 from mullion.storage.lifetime_index.keys import NOT_THERE, IndexKeys
-from mullion.storage.lifetime_index.rows import alive, matching, numbers, stored_schema, timed
+from mullion.storage.lifetime_index.rows import alive, matching, stored_schema, timed
 from mullion.storage.lifetime_index.snapshot import Snapshot
 from mullion.storage.lifetime_index.sub_index import SubIndex
 

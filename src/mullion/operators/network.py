@@ -39,7 +39,7 @@ from mullion.operators.auto_time import AutoTime
 from mullion.operators.bad_values import BadEvents
 from mullion.operators.base import Operator, Parts, TooManyRows
 from mullion.operators.closed_keys import ClosedKeys
-from mullion.operators.column_pruning import in_order, needs, takes
+from mullion.operators.column_pruning import needs, nodes_in_order, takes
 from mullion.operators.construction import Construction
 from mullion.operators.expressions import schema_of
 from mullion.operators.join import JoinOperator
@@ -180,7 +180,7 @@ class Network:
         events = self._bad_events.collect()
         if not met and not events:
             return {}
-        own = {root: sum(met.get(node, 0) for node in in_order([plan])) for root, plan in self.plans.items()}
+        own = {root: sum(met.get(node, 0) for node in nodes_in_order([plan])) for root, plan in self.plans.items()}
         return {root: number + events.get(root, 0) for root, number in own.items()}
 
     # Time goes on
@@ -244,12 +244,12 @@ class Network:
         if not self.failed:
             return None
         plan = self.plans[root]
-        return next((self.failed[n] for n in (*in_order([plan]), *views_in(plan)) if n in self.failed), None)
+        return next((self.failed[n] for n in (*nodes_in_order([plan]), *views_in(plan)) if n in self.failed), None)
 
     def held_for(self, root: Node) -> int:
         """How many rows are held for a plan; of what it shares with longer windows, the share of its own."""
         plan = self.plans[root]
-        held = sum(float(self.working[node].operator.rows_held) for node in in_order([plan]))
+        held = sum(float(self.working[node].operator.rows_held) for node in nodes_in_order([plan]))
         for view in dict.fromkeys(views_in(plan)):
             longest = sum(scan.window.range or 0 for scan, _ in view.input.time_windows() or ())
             if longest:

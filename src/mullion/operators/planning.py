@@ -56,7 +56,7 @@ def plans_at_work(
     return plans
 
 
-def computed(plans: Sequence[Chosen], expiry: Expiry) -> tuple[Chosen, ...]:
+def plans_of_network(plans: Sequence[Chosen], expiry: Expiry) -> tuple[Chosen, ...]:
     """The plans as a network computes them for all its relations."""
     shared = network_plans([chosen.root for chosen in plans], expiry).plans
     return tuple(replace(chosen, root=shared[chosen.root]) for chosen in plans)

@@ -30,20 +30,20 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import Promising
-from mullion.expressions.arrays import Array, Codes, Index, Mask, Real
+from mullion.expressions.arrays import Array, Codes, Index, Mask, Real, numbers
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Parts
 from mullion.operators.construction import Construction
-from mullion.operators.expressions import key_function, names_in
+from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Combinations, count_met, same_key
-from mullion.operators.kernels.chosen_pairs import codes_of, dice
+from mullion.operators.kernels.chosen_pairs import dice, pair_codes
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_offers import NUMBER, numbers_of, promise_of
 from mullion.operators.promise_orders import WEIGHTED, phases, promises
 from mullion.operators.row_store import RowStore
 from mullion.operators.timed_rows import TimedRows
-from mullion.operators.timed_tables import numbers
 
 PARTS: Final = 16
 """One of so many parts of the memory is the sample's. Two are free after rows went: they go many at a time."""
@@ -59,7 +59,7 @@ def key_stores(node: Promising, stores: Sequence[RowStore], construction: Constr
     """Stores for the keys and lives of rows of each input, of which there are some for all columns."""
     made = []
     for part, keys, store in zip(node.parts, node.keys, stores, strict=True):
-        schema = pa.schema([store.schema.field(name) for name in (*sorted(names_in(keys)), NUMBER)])
+        schema = pa.schema([store.schema.field(name) for name in (*sorted(names_in(*keys)), NUMBER)])
         made.append(construction.store(part.kept_as, schema, store.width, key_function(keys, part.types)))
     return made
 
@@ -211,7 +211,7 @@ class PromiseMemory:
 
     def _thrown(self, side: Codes, number: Codes) -> Real:
         """Hashes of rows: other ones than those by which pairs are drawn."""
-        return dice(codes_of(~self.node.salt, number, side))
+        return dice(pair_codes(~self.node.salt, number, side))
 
     def _evict(self, i: int, going: Codes) -> None:
         """Rows of input i by their numbers, of which the sample remembers some."""

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_read
 from mullion.algebra.nodes import Promising
 from mullion.algebra.nodes.promising import ESTIMATE
-from mullion.expressions.arrays import Codes, Counts, Index
+from mullion.expressions.arrays import Codes, Counts, Index, numbers
 from mullion.expressions.vector import Vector
-from mullion.kernels.columns import BatchColumns, names_read
+from mullion.kernels.columns import BatchColumns
 from mullion.language.types import BIGINT
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.timed_rows import TimedRows
-from mullion.operators.timed_tables import numbers
 
 NUMBER = "#number"
 """The column of rows that are kept for the number in which they came."""

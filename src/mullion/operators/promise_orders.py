@@ -41,7 +41,7 @@ def faded(promise: Real, fade: float, grain: Index) -> Real:
     return np.where(promise > 0, promise * factor, promise / factor)
 
 
-def ranked(promise: Real) -> Index:
+def by_promise(promise: Real) -> Index:
     """The places of entries, the most promising first; of equal ones the first that came. What waited is in order, so
     that only what is new is put between."""
     return np.argsort(-promise, kind="stable")

@@ -42,7 +42,7 @@ from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
 from mullion.operators.join_probe import Combinations, choose, extended
-from mullion.operators.kernels.chosen_pairs import PairChoice, codes_of
+from mullion.operators.kernels.chosen_pairs import PairChoice, pair_codes
 from mullion.operators.kernels.join import PORTION, Pairs
 from mullion.operators.missing import Missing
 from mullion.operators.observations import Observations
@@ -232,7 +232,7 @@ class PromisingJoinOperator(Operator):
         if sample.unit is not None:
             return sample.unit[at[ENTRY]]
         both = number_of(found.own)[at[i]], numbers_of(other.windows)[at[1 - i]]
-        return codes_of(self.node.salt, *(both if i == 0 else both[::-1]))
+        return pair_codes(self.node.salt, *(both if i == 0 else both[::-1]))
 
     # What leaves
 

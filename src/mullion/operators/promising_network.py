@@ -10,7 +10,7 @@ from mullion.algebra.nodes import Node, is_aggregates
 from mullion.errors import CheckpointError
 from mullion.operators.auto_time import AutoTime
 from mullion.operators.base import Operator, Parts
-from mullion.operators.column_pruning import in_order
+from mullion.operators.column_pruning import nodes_in_order
 from mullion.operators.offering import OfferingOperator
 from mullion.operators.promising_join import PromisingJoinOperator
 from mullion.operators.promising_selection import PromisingSelectionOperator
@@ -60,7 +60,7 @@ def share_time(time: AutoTime, operators: Iterable[Operator], now: int, first_ti
 def promising_facts(plans: Mapping[Node, Node], operators: Mapping[Node, Operator]) -> dict[Node, dict[str, Any]]:
     """What became of what the promising joins or selection of a plan were offered, by the roots that have any."""
     known = {node: own for node, operator in operators.items() if (own := promises_of(operator)) is not None}
-    sets = {root: [known[n] for n in in_order([plan]) if n in known] for root, plan in plans.items() if known}
+    sets = {root: [known[n] for n in nodes_in_order([plan]) if n in known] for root, plan in plans.items() if known}
     return {root: {**_together(own), "aggregated": is_aggregates(root)} for root, own in sets.items() if own}
 
 

@@ -26,14 +26,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import Promising
 from mullion.algebra.update_pattern import Pattern
-from mullion.expressions.arrays import Codes, Counts, Mask, Real
+from mullion.expressions.arrays import Codes, Counts, Mask, Real, numbers
 from mullion.instants import FOREVER
 from mullion.operators.agenda import Entries
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
-from mullion.operators.expressions import key_function, names_in
+from mullion.operators.expressions import key_function
 from mullion.operators.join_probe import Combinations, count_same
 from mullion.operators.keyed_sub_window import KeyedSubWindow
 from mullion.operators.promise_memory import size_of
@@ -43,7 +44,6 @@ from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.promising_set import PromisingSet
 from mullion.operators.row_store import RowStore, restore_stores, saved_stores
 from mullion.operators.timed_rows import Delta, Retractions, TimedRows
-from mullion.operators.timed_tables import numbers
 
 VALUES = 4
 """One of so many parts of the memory is that of values that are counted."""
@@ -214,6 +214,6 @@ def _values(node: Promising, source: Operator, construction: Construction) -> Ro
     (keys,) = node.keys
     if not keys:
         return None
-    columns = [source.schema.field(name) for name in sorted(names_in(keys))]
+    columns = [source.schema.field(name) for name in sorted(names_in(*keys))]
     schema = pa.schema([*columns, pa.field(NUMBER, pa.int64())])
     return construction.store(node.input.kept_as, schema, source.width, key_function(keys, node.input.types))

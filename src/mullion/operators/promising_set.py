@@ -35,7 +35,7 @@ from mullion.operators.kernels.chosen_pairs import dice
 from mullion.operators.missing import NOTHING, Missing
 from mullion.operators.pace import PairPace
 from mullion.operators.promise_budget import LEARNT, LEAST, Below, StepBudget
-from mullion.operators.promise_orders import WEIGHTED, chances, phases, ranked, shares
+from mullion.operators.promise_orders import WEIGHTED, by_promise, chances, phases, shares
 from mullion.operators.promise_tally import PromiseTally
 from mullion.operators.timed_rows import TimedRows
 
@@ -164,7 +164,7 @@ class PromisingSet:
             self._tell_now(budget)
             rows = self._drawn(entries, budget, float(phases(np.array([number]))[0]))
         else:
-            order = ranked(self._offered.promise(entries))
+            order = by_promise(self._offered.promise(entries))
             self._tell_now(budget)
             rows = self._in_order(entries, order, budget)
         if self.node.aggregated:

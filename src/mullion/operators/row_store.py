@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Index, Mask, Times
+from mullion.expressions.arrays import Index, Mask, Times, numbers
 from mullion.expressions.coding.hashes import Keys, keys_of
 from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.operators.base import Parts
@@ -35,7 +35,7 @@ from mullion.operators.keyed_sub_window import KeyedSubWindow, codes_of_ids, equ
 from mullion.operators.merging import SMALL, is_merged
 from mullion.operators.sub_windows import SubWindows
 from mullion.operators.timed_rows import Retractions, TimedRows
-from mullion.operators.timed_tables import END, HELD, START, id_names, numbers
+from mullion.operators.timed_tables import END, HELD, START, id_names
 
 SHARE_OF_LIFE = 4
 """Sub-windows are not merged beyond this part of their rows' lives, so that few rows wait for others to expire."""

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import Join, Promising
 from mullion.algebra.nodes.promising import ESTIMATE
 from mullion.expressions.arrays import Codes, Index, Times
@@ -30,7 +31,7 @@ from mullion.language.query import Expr
 from mullion.language.types import BIGINT
 from mullion.operators.agenda import Entries
 from mullion.operators.bad_values import BadConditions
-from mullion.operators.expressions import is_true, names_in
+from mullion.operators.expressions import is_true
 from mullion.operators.gathering import gathered
 from mullion.operators.join_probe import Combinations, count_met, extended, probe
 from mullion.operators.kernels.join import common_runs, distance
@@ -60,7 +61,7 @@ class Residual:
 
     def __init__(self, join: Join) -> None:
         self.predicate, self._types, self._bad = join.residual, join.types, BadConditions(join.residual, join)
-        self.names = [] if self.predicate is None else sorted(names_in([self.predicate]))
+        self.names = [] if self.predicate is None else sorted(names_in(self.predicate))
 
     def passing(self, timed: TimedRows) -> tuple[Index, int]:
         """The pairs for which it is true, and how many bad values were met."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from mullion.algebra.nodes import TableLookup
 from mullion.expressions.arrays import Ids, Index, Times
 from mullion.expressions.coding.dictionary import codes_of, combine
-from mullion.kernels.lookup import Attached, Prepared, prepare_versions, probe
+from mullion.kernels.lookup import Attached, Prepared, prepare_versions, rows_found
 from mullion.kernels.table_versions import PreparedTables, batches_read, versions_read
 from mullion.operators.base import Operator, Parts
 from mullion.operators.construction import DEFAULT, Construction
@@ -82,7 +82,7 @@ class TableLookupOperator(Operator):
             return nothing, nothing, self.schema.empty_table()
         prepared, versions = self._found_by(timed.rows)
         keys = [computed(event, timed, self.node.input.types) for event, _ in self.node.lookup.keys]
-        events, matches = probe(prepared, [*keys, *versions], len(timed))
+        events, matches = rows_found(prepared, [*keys, *versions], len(timed))
         own = np.arange(len(timed)) if events is None else events
         before = [name for name in self.schema.names if name not in self.node.lookup.types()]
         rows = timed.rows.select(before)

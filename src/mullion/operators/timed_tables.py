@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from mullion.expressions.arrays import Times
+from mullion.expressions.arrays import numbers
 from mullion.operators.timed_rows import TimedRows
 
 START, END, HELD = "#start", "#end", "#held"
@@ -36,8 +36,3 @@ def from_table(table: pa.Table) -> TimedRows:
     own = [name for name in names if name not in (START, END, HELD) and not name.startswith(_ID)]
     held = numbers(table, HELD) if HELD in names else None
     return TimedRows(table.select(own), ids, numbers(table, START), numbers(table, END), held)
-
-
-def numbers(table: pa.Table, name: str) -> Times:
-    """A column of whole numbers without NULLs."""
-    return np.asarray(table.column(name).to_numpy(), np.int64)

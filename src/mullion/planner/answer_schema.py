@@ -14,7 +14,7 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import comes_at_instants, is_aggregates
 from mullion.algebra.relation import Relation
 from mullion.algebra.update_pattern import Pattern
-from mullion.algebra.window_aggregate import bounds_of, window_aggregate
+from mullion.algebra.window_aggregate import type_of_bounds, window_aggregate
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import INT, TIMESTAMP, Type
 
@@ -38,7 +38,7 @@ def _schema(relation: Relation) -> pa.Schema:
 
 def _bounds(relation: Relation) -> Type:
     parts = window_aggregate(relation.root)
-    return TIMESTAMP if parts is None else bounds_of(parts.scan)
+    return TIMESTAMP if parts is None else type_of_bounds(parts.scan)
 
 
 def has_lives(relation: Relation) -> bool:

@@ -145,8 +145,8 @@ def comparisons(tree: Tree) -> Sequence[Comparison]:
     return [comparison for part in tree.parts for comparison in comparisons(part)]
 
 
-def conjuncts(tree: Tree) -> Sequence[Tree]:
+def conjuncts_of_tree(tree: Tree) -> Sequence[Tree]:
     """What must all hold where the tree does."""
     if isinstance(tree, Logic) and tree.op == "and":
-        return [conjunct for part in tree.parts for conjunct in conjuncts(part)]
+        return [conjunct for part in tree.parts for conjunct in conjuncts_of_tree(part)]
     return (tree,)

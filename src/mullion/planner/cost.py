@@ -14,7 +14,7 @@ from math import inf
 
 from mullion.language.dialect import SECOND
 from mullion.language.query import Period
-from mullion.planner.kernel_cost import Aggregation, aggregation, fragments_of, groups_of
+from mullion.planner.kernel_cost import Aggregation, aggregation, expected_fragments, expected_groups
 from mullion.planner.observed import Observed
 from mullion.planner.plan import FRAGMENTS, ROWS, Plan
 from mullion.planner.slices import paired, slices_of
@@ -41,7 +41,7 @@ class Choice:
     text: str
 
 
-def choose(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Choice]:
+def choose_ways(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Choice]:
     """The cheapest way to the partials of all plans in one pass, or the one that the user asked for."""
     slices = [slices_of(plan.windows, 0, max(s.span, 1), plan.slicing) for plan, s in zip(plans, seen, strict=True)]
     kernels = [
@@ -79,7 +79,7 @@ def native_cost(plans: Sequence[Plan], seen: Sequence[Observed]) -> float:
     cost = JOB
     for grouping, plan, s in groupings:
         steps = s.span / plan.grid.step + 1
-        partials = min(s.events, steps * groups_of(grouping, s) * fragments_of(grouping, s))
+        partials = min(s.events, steps * expected_groups(grouping, s) * expected_fragments(grouping, s))
         cost += s.events * NATIVE_EVENT + partials * NATIVE_PARTIAL
     return cost
 

@@ -24,7 +24,7 @@ from mullion.aggregates.base import has_prefixes
 from mullion.aggregates.exact_sums import Residue
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.language.query import Expr
-from mullion.planner.comparisons import Logic, Tree, comparisons, conjuncts
+from mullion.planner.comparisons import Logic, Tree, comparisons, conjuncts_of_tree
 from mullion.planner.fragments import TRUE, Attribute, truth_of
 from mullion.planner.runs import RegionRuns
 
@@ -113,7 +113,7 @@ ALL_VALUES = ValueSet(((None, None),), True)
 def _conjunction(tree: Tree) -> _Conjunction:
     by_expr: dict[Expr, list[Tree]] = {}
     wide = set()
-    for part in conjuncts(tree):
+    for part in conjuncts_of_tree(tree):
         read = {comparison.expr for comparison in comparisons(part)}
         if len(read) == 1:
             by_expr.setdefault(read.pop(), []).append(part)

@@ -28,7 +28,15 @@ import numpy.typing as npt
 from mullion.language.query import Expr
 from mullion.language.types import Type
 from mullion.lazy import cached_property
-from mullion.planner.comparisons import Comparison, Logic, Tree, as_whole_numbers, comparisons, conjuncts, decompose
+from mullion.planner.comparisons import (
+    Comparison,
+    Logic,
+    Tree,
+    as_whole_numbers,
+    comparisons,
+    conjuncts_of_tree,
+    decompose,
+)
 from mullion.planner.runs import BoxAxis, RegionRuns, small_together
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
@@ -104,7 +112,7 @@ class PredicateIndex:
 
     def _take(self, trees: list[Tree]) -> None:
         constants: dict[Expr, set[Any]] = {}
-        parts = [[(part, comparisons(part)) for part in conjuncts(tree)] for tree in trees]
+        parts = [[(part, comparisons(part)) for part in conjuncts_of_tree(tree)] for tree in trees]
         for _, compared in chain.from_iterable(parts):
             for comparison in compared:
                 constants.setdefault(comparison.expr, set()).update(comparison.constants)

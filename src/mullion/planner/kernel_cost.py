@@ -55,11 +55,11 @@ class Aggregation:
     text: str
 
 
-def groups_of(grouping: Grouping, seen: Observed) -> int:
+def expected_groups(grouping: Grouping, seen: Observed) -> int:
     return seen.groups if grouping.keys else 1
 
 
-def fragments_of(grouping: Grouping, seen: Observed) -> int:
+def expected_fragments(grouping: Grouping, seen: Observed) -> int:
     """How many fragments a batch has, or at most has as long as none was seen."""
     if seen.fragments is not None or not grouping.bits:
         return seen.fragments or 1
@@ -76,16 +76,16 @@ def aggregation(grouping: Grouping, seen: Observed, slices: int, asked: str = "a
     """Fragments or dense rows."""
     bits, events = len(grouping.bits), seen.events
     if not bits:
-        partials = min(events, slices * groups_of(grouping, seen))
+        partials = min(events, slices * expected_groups(grouping, seen))
         return Aggregation(FRAGMENTS, events * PLAIN_EVENT + partials * PLAIN_PARTIAL, "no predicates to tell apart")
     index = grouping.index
-    k = fragments_of(grouping, seen)
+    k = expected_fragments(grouping, seen)
     alpha = satisfied(bits, seen)
     beta = alpha if seen.beta is None else min(seen.beta, bits)
     searches = events * (EVENT + ATTRIBUTE * len(index.attributes))
-    shards = cells(events, slices, k * groups_of(grouping, seen))
+    shards = cells(events, slices, k * expected_groups(grouping, seen))
     shared = searches + _hashed(grouping, events) + k * bits * FRAGMENT + shards * (PARTIAL + beta * GIVEN)
-    rows = min(alpha * events, grouping.progressions.most(0, seen.span) * groups_of(grouping, seen))
+    rows = min(alpha * events, grouping.progressions.most(0, seen.span) * expected_groups(grouping, seen))
     alone = searches + rows * ROW
     if grouping.keys or len(grouping.slots) < LEAST_SLOTS:
         columns = columns_of(grouping.states)

@@ -17,7 +17,7 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated, Scan, nodes
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
+from mullion.algebra.window_aggregate import WindowAggregate, type_of_bounds, window_aggregate
 from mullion.expressions.shared import shared
 from mullion.expressions.typing import resolve_predicate
 from mullion.instants import EVERYTHING
@@ -118,7 +118,7 @@ def _since(frame: Window, scan: Scan, where: Expr | None, stream: Stream) -> Exp
     if frame.since is None:
         return where
     column = Column(frame.attribute or stream.time_column)
-    since = resolve_predicate(Call("ge", (column, Literal(frame.since, bounds_of(scan)))), dict(stream.types))
+    since = resolve_predicate(Call("ge", (column, Literal(frame.since, type_of_bounds(scan)))), dict(stream.types))
     return shared(since if where is None else Call("and", (since, where)))
 
 
@@ -137,7 +137,7 @@ def _template(relation: Relation, parts: WindowAggregate) -> AnswerTemplate:
         having=parts.having,
         order_by=tuple(ordered),
         limit=relation.limit,
-        bounds=bounds_of(parts.scan),
+        bounds=type_of_bounds(parts.scan),
     )
     return TEMPLATES.intern(template)
 

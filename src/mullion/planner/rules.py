@@ -15,7 +15,7 @@ from mullion.language.query import TIME_AXIS, Axis, Expr
 from mullion.language.types import Type
 from mullion.options import DEFAULTS, Options
 from mullion.planner.comparisons import compared_in
-from mullion.planner.cost import Choice, choose
+from mullion.planner.cost import Choice, choose_ways
 from mullion.planner.cuts import amount_text
 from mullion.planner.few import are_few
 from mullion.planner.kernel_cost import aggregation
@@ -182,7 +182,7 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
     """Native, kernel or direct, by cost (design decision 2), and what the kernel does with predicates (decision 4)."""
     if plan.axis.kind != "time":
         return _keep_order(plan, seen)
-    (choice,) = choose([plan], [seen])
+    (choice,) = choose_ways([plan], [seen])
     return _chosen(plan, choice)
 
 
@@ -275,7 +275,7 @@ def of_cluster(plan: Plan, name: str, why: str) -> Plan:
 
 def reconsider(plans: Sequence[Plan], seen: Sequence[Observed]) -> list[Plan]:
     """The same plans with one way for all chosen anew, from what the last batch held."""
-    choices = choose(plans, seen) if plans else []
+    choices = choose_ways(plans, seen) if plans else []
     return [_chosen(plan, choice) for plan, choice in zip(plans, choices, strict=True)]
 
 

@@ -21,7 +21,7 @@ from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Column, Expr, OrderTerm, Period, Window
 from mullion.language.types import TIMESTAMP, Type
 from mullion.lazy import cached_property
-from mullion.planner.comparisons import Comparison, conjuncts, decompose
+from mullion.planner.comparisons import Comparison, conjuncts_of_tree, decompose
 
 MOST_EVENTS = 1 << 62
 """No group has so many."""
@@ -74,7 +74,7 @@ class AnswerTemplate:
             return 1
         counts = {f"#a{i}" for i, own in enumerate(self.aggregates) if own.counts_events}
         least = 1
-        for part in conjuncts(decompose(self.having)):
+        for part in conjuncts_of_tree(decompose(self.having)):
             match part:
                 case Comparison(expr=Column(name=name), op=("ge" | "gt") as op, constants=(int(number),)):
                     least = max(least, number + (op == "gt")) if name in counts else least

@@ -24,7 +24,7 @@ from mullion.language.dialect import SECOND
 from mullion.language.query import TIME_AXIS
 from mullion.language.render import render
 from mullion.options import Expiry
-from mullion.planner.kernel_cost import cells, fragments_of, groups_of, satisfied
+from mullion.planner.kernel_cost import cells, expected_fragments, expected_groups, satisfied
 from mullion.planner.observed import Observed
 from mullion.planner.operator_cost import CostModel
 from mullion.planner.physical import why_only_slices, why_slices
@@ -47,7 +47,7 @@ def way_costs(plan: Plan, seen: Observed, roots: Sequence[Node], expiry: Expiry 
     """Of all queries of a plan over time together. `roots` are their relations."""
     seconds = max(seen.span, 1) / SECOND
     rate = seen.events / seconds
-    keys = {(plan.stream.name, render(g.keys[0])): groups_of(g, seen) for g in plan.groupings if len(g.keys) == 1}
+    keys = {(plan.stream.name, render(g.keys[0])): expected_groups(g, seen) for g in plan.groupings if len(g.keys) == 1}
     model = CostModel(Stats({plan.stream.name: rate}, keys), expiry)
     answers = sum(model.flow(root).rate for root in dict.fromkeys(roots))
     slices = slices_of(plan.windows, 0, max(seen.span, 1), plan.slicing)
@@ -58,10 +58,10 @@ def way_costs(plan: Plan, seen: Observed, roots: Sequence[Node], expiry: Expiry 
 
 def _of_grouping(grouping: Grouping, method: str, seen: Observed, slices: int) -> float:
     """Events that are compared and added, and partials that come and go."""
-    bits, groups = len(grouping.bits), groups_of(grouping, seen)
+    bits, groups = len(grouping.bits), expected_groups(grouping, seen)
     if method == FRAGMENTS:
         added = float(seen.events)
-        partials = cells(seen.events, slices, fragments_of(grouping, seen) * groups)
+        partials = cells(seen.events, slices, expected_fragments(grouping, seen) * groups)
         given = partials * satisfied(bits, seen)
     else:
         added = seen.events * (satisfied(bits, seen) + len(grouping.slots) - bits)

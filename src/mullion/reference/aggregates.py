@@ -35,7 +35,9 @@ def aggregate(bound: BoundAggregate, values: Sequence[Any], instant: int | None 
         case "approx_count_distinct":
             return len(counted(known))
         case "approx_frequency":
-            return sum(count for value, count in counted(known) if sort_key(value) == sort_key(canonical(constants[0])))
+            return sum(
+                count for value, count in counted(known) if sort_key(value) == sort_key(canonical_value(constants[0]))
+            )
         case "top_k":
             return most_frequent(known)[: constants[0]]
         case "frequent":
@@ -81,10 +83,10 @@ def _decayed(function: str, known: Sequence[tuple[float, int]], half_life: int, 
     return math.fsum(aged) if all(map(math.isfinite, aged)) else sum(aged)
 
 
-def canonical(value: Any) -> Any:
+def canonical_value(value: Any) -> Any:
     """All NaNs are one value, and so are -0.0 and 0.0."""
     if isinstance(value, tuple):
-        return tuple(map(canonical, value))
+        return tuple(map(canonical_value, value))
     if isinstance(value, float):
         return math.nan if math.isnan(value) else value + 0.0
     return value
@@ -104,7 +106,7 @@ def sort_key(value: Any, *, nulls_low: bool = True) -> tuple[Any, ...]:
 def counted(values: Sequence[Any]) -> ValuesWithCounts:
     """Each value once with how often it occurs, the smallest first."""
     counts: dict[Any, int] = {}
-    for value in map(canonical, values):
+    for value in map(canonical_value, values):
         counts[value] = counts.get(value, 0) + 1
     return sorted(counts.items(), key=lambda pair: sort_key(pair[0]))
 
@@ -115,7 +117,7 @@ def most_frequent(values: Sequence[Any]) -> ValuesWithCounts:
 
 
 def _in_order(values: Sequence[Any]) -> list[Any]:
-    return sorted(map(canonical, values), key=sort_key)
+    return sorted(map(canonical_value, values), key=sort_key)
 
 
 def _percentile(values: Sequence[Any], share: float) -> float:
@@ -131,7 +133,7 @@ def _percentile(values: Sequence[Any], share: float) -> float:
 
 def _weighted_percentile(pairs: Sequence[tuple[Any, float]], share: float, interpolates: bool) -> Any:
     """As if every value were there as often as it weighs: value k takes the places from what is before it on."""
-    ordered = sorted(pairs, key=lambda pair: sort_key(canonical(pair[0])))
+    ordered = sorted(pairs, key=lambda pair: sort_key(canonical_value(pair[0])))
     reach = list(accumulate(weight for _, weight in ordered))
     if not interpolates:
         return next((x for (x, _), end in zip(ordered, reach, strict=True) if end >= share * reach[-1]), ordered[-1][0])

@@ -10,7 +10,7 @@ from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector
 from mullion.language.query import Expr
 from mullion.language.types import Type
-from mullion.reference.aggregates import canonical
+from mullion.reference.aggregates import canonical_value
 
 TIME = "#t"
 """The event's time, in microseconds, among its columns."""
@@ -52,4 +52,4 @@ def equal(a: Any, b: Any) -> bool:
 
 def one_value(values: Sequence[Any]) -> tuple[Any, ...]:
     """Rows of which this is the same are equal as in DISTINCT: NULLs are equal, NaNs too, and zeros of either sign."""
-    return tuple(tuple(map(canonical, v)) if isinstance(v, list) else canonical(v) for v in values)
+    return tuple(tuple(map(canonical_value, v)) if isinstance(v, list) else canonical_value(v) for v in values)

@@ -9,12 +9,12 @@ from mullion.algebra.bound_aggregate import SHED, WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
-from mullion.algebra.window_aggregate import WindowAggregate, bounds_of, window_aggregate
+from mullion.algebra.window_aggregate import WindowAggregate, type_of_bounds, window_aggregate
 from mullion.expressions.vector import Vector
 from mullion.language.limits import FURTHEST
 from mullion.language.query import Column
 from mullion.language.types import BIGINT, DATE
-from mullion.reference.aggregates import aggregate, canonical, sort_key
+from mullion.reference.aggregates import aggregate, canonical_value, sort_key
 from mullion.reference.answer import DAY, Answer, Rows, TablesWithRows
 from mullion.reference.expressions import TIME, contribution, passes, value
 from mullion.reference.lookups import TableRows
@@ -65,7 +65,7 @@ def answer_windows(
         held = [seen[place] for place in view.places]
         lost = sum(event.is_lost for event in held)
         rows += _answer_window(relation, parts, view, [row for event in held for row in event.rows], lost)
-    bounds = bounds_of(parts.scan)
+    bounds = type_of_bounds(parts.scan)
     shown = parts.project.items[: len(relation.names)]
     return Answer((*WINDOW_COLUMNS, *relation.names), (bounds, bounds, *(type_ for _, _, type_ in shown)), rows)
 
@@ -89,13 +89,13 @@ def _event(
     joined = _joined(stream, event, lookups, _place(stream, event, axis))
     return _Event(
         time=_place(stream, event, axis),
-        partition=tuple(canonical(value(key, joined[0])) for key in parts.scan.partition),
+        partition=tuple(canonical_value(value(key, joined[0])) for key in parts.scan.partition),
         rows=[_row(parts.aggregated, columns) for columns in joined if passes(parts.where, columns)],
     )
 
 
 def _row(grouped: Aggregated, columns: Mapping[str, Vector]) -> _Row:
-    keys = tuple(canonical(value(key, columns)) for key, _ in grouped.keys)
+    keys = tuple(canonical_value(value(key, columns)) for key, _ in grouped.keys)
     return _Row(keys, tuple(contribution(bound, columns) for bound in grouped.aggregates))
 
 
@@ -109,7 +109,7 @@ def _answer_window(
             groups.setdefault(event.keys, []).append(event)
     answers = []
     for keys, events in groups.items():
-        columns = {n: Vector.of(bounds_of(parts.scan), [at]) for n, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
+        columns = {n: Vector.of(type_of_bounds(parts.scan), [at]) for n, at in zip(WINDOW_COLUMNS, bounds, strict=True)}
         columns[SHED] = Vector.of(BIGINT, [lost])
         for i, ((_, type_), key) in enumerate(zip(grouped.keys, keys, strict=True)):
             columns[f"#k{i}"] = Vector.of(type_, [key])

@@ -13,7 +13,7 @@ from mullion.questions_first import give_way
 from mullion.runtime.counts import add_counts
 from mullion.runtime.executions import Decided
 from mullion.runtime.portions import Portions
-from mullion.runtime.sharding import AnswerTask, gathered
+from mullion.runtime.sharding import AnswerTask, answers_of_shards
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
@@ -178,7 +178,7 @@ class AnswersStage:
         counting = sharing_set.plan.counting(grouping)
         counted = [(other, sharing_set.shards[other.name].by_shard()) for other in counting]
         task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted)
-        return gathered(self._state.source.run_shards(shards.count, task), work, grouping)
+        return answers_of_shards(self._state.source.run_shards(shards.count, task), work, grouping)
 
     def _forget(self) -> None:
         watermark, oldest = self._state.watermark, self._state.oldest

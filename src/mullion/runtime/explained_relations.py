@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mullion.algebra.nodes import Node
 from mullion.algebra.relation import Relation
-from mullion.operators.planning import computed, entering_plans, plans_at_work
+from mullion.operators.planning import entering_plans, plans_at_work, plans_of_network
 from mullion.options import Options
 from mullion.planner.explain_operators import ComputedTogether, expected_orders
 from mullion.planner.join_order import JoinOrder
@@ -40,7 +40,7 @@ def explained_together(
             continue
         at_work = [relation for relation in own if relation.name in plans]
         chosen |= _named(at_work, plans_at_work(at_work, plans, stats, options.expiry))
-        together = computed([chosen[relation.name] for relation in own], options.expiry)
+        together = plans_of_network([chosen[relation.name] for relation in own], options.expiry)
         if run is None or not run.next_number:
             orders = expected_orders((plan.root for plan in together), stats)
         shards = "" if run is None or run.shards is None else run.shards.text_of(own[0].name)

@@ -33,7 +33,7 @@ from mullion.runtime.punctuations import Punctuations, without
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.bounds import Sifted, sift
-from mullion.slices.inputs import input_for, together
+from mullion.slices.inputs import all_inputs, input_for
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, partials
 from mullion.slices.once import EventsBefore
@@ -103,8 +103,8 @@ class Ingest:
         with_partials = all(plan.from_rows for _, plan in plans)
         if with_partials:
             needed += [input_for(state.stream, plan.groupings) for _, plan in plans]
-        inputs = together(needed)
-        plain = together([part for part in whole if part is not None]).columns
+        inputs = all_inputs(needed)
+        plain = all_inputs([part for part in whole if part is not None]).columns
         texts = [name for name, t in inputs.columns.items() if t.kind == "string" and name not in plain]
         return DriverEvents(sift(batch.read(inputs, texts), aside.bounds), inputs, with_partials)
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.algebra.column_names import names_read
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Mask
 from mullion.expressions.vector import has_arrow_type
-from mullion.kernels.columns import names_read
 from mullion.operators.closed_keys import SINCE, ClosedKeys
 from mullion.runtime.intake import OVER
 from mullion.slices.bounds import Sifted

@@ -32,7 +32,7 @@ from mullion.runtime.shard_step import (
     ShardOutcome,
     ShardState,
     TableAtReading,
-    as_table,
+    events_as_table,
     grouped,
 )
 from mullion.runtime.sink import ShardWriter
@@ -146,7 +146,7 @@ class InShards:
 
     def _handed(self, stream: str, events: StepEvents, mark: Mark) -> Path:
         label = f"{mark.text}-{quote(stream, safe='')}"
-        return self.files.path(self.files.write("events", label, serialised(as_table(events))))
+        return self.files.path(self.files.write("events", label, serialised(events_as_table(events))))
 
     def _handed_tables(
         self, settled: Mapping[str, StepEvents], table: TablesRead, mark: Mark

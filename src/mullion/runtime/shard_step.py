@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mullion.algebra.column_names import names_in
 from mullion.algebra.nodes import Node, scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.splitting import KeyExpressions
@@ -32,7 +33,7 @@ from mullion.expressions.arrays import Index
 from mullion.expressions.vector import arrow_type
 from mullion.language.types import Type
 from mullion.operators.answering import Answering
-from mullion.operators.expressions import key_function, names_in
+from mullion.operators.expressions import key_function
 from mullion.operators.network import StepEvents
 from mullion.options import Expiry
 from mullion.planner.partitioning import describe_keys, relation_keys
@@ -241,7 +242,7 @@ def fallen_to(shard: int, count: int, rows: pa.Table, keys: KeyExpressions, type
     >>> [fallen_to(shard, 3, rows, (Column("x"),), {"x": DOUBLE}).tolist() for shard in range(3)]
     [[0, 2], [1, 4, 6], [3, 5]]
     """
-    names = sorted(names_in(keys))
+    names = sorted(names_in(*keys))
     columns = [rows.column(name).cast(arrow_type(types[name])) for name in names]
     codes = key_function(keys, types, null_is_value=True)(pa.Table.from_arrays(columns, names=names)).codes
     return np.flatnonzero(codes.view(np.uint64) % np.uint64(count) == shard)
@@ -251,7 +252,7 @@ def _no_table(name: str) -> pa.Table:
     raise AssertionError(f"what follows the table '{name}' does not run in shards")
 
 
-def as_table(events: StepEvents) -> pa.Table:
+def events_as_table(events: StepEvents) -> pa.Table:
     """Events as a file holds them."""
     assert events.numbers is not None
     timed = events.rows.append_column(TIMES, pa.array(events.times))

@@ -67,7 +67,7 @@ class Shards:
         """Take in what shards have written under a mark, in place of what they wrote under it before."""
         total, files = Tally(), {}
         for part, shard, file in written:
-            require(self.files.path(file))
+            require_shared(self.files.path(file))
             total.add(part)
             files[shard] = file
         self.entries = [entry for entry in self.entries if entry.mark != mark.text]
@@ -78,7 +78,7 @@ class Shards:
     def adopt(self, entry: PartialSubWindows, name: str, files: dict[int, str]) -> None:
         """Take over sub-windows that were held on the driver and are in these files now."""
         for file in files.values():
-            require(self.files.path(file))
+            require_shared(self.files.path(file))
         self.entries.append(Entry(name, entry.newest, files))
 
     def by_shard(self) -> list[list[Path]]:
@@ -153,7 +153,7 @@ class AnswerTask:
             )
 
 
-def gathered(results: Iterable[ShardAnswers | Path | None], work: Work, grouping: Grouping) -> list[Answers]:
+def answers_of_shards(results: Iterable[ShardAnswers | Path | None], work: Work, grouping: Grouping) -> list[Answers]:
     """The answers that came back from all shards; the work that they did is added."""
     back: list[Answers] = []
     for result in results:
@@ -162,7 +162,7 @@ def gathered(results: Iterable[ShardAnswers | Path | None], work: Work, grouping
         if result is None:
             continue
         if result.file is not None:
-            require(result.file)
+            require_shared(result.file)
         work.final += result.work.final
         add_counts(work.written, result.work.written)
         add_counts(work.bad, result.work.bad)
@@ -189,7 +189,7 @@ def _read(files: Sequence[Path]) -> list[PartialSubWindows]:
     return [PartialSubWindows(pa.ipc.open_stream(file.read_bytes()).read_all()) for file in files]
 
 
-def require(path: Path) -> None:
+def require_shared(path: Path) -> None:
     """Raise where this machine does not see what another wrote."""
     if not sees(path):
         raise not_shared(path)

@@ -25,7 +25,7 @@ from mullion.expressions.evaluate import evaluate, is_event_only
 from mullion.expressions.vector import Vector, dtype_of
 from mullion.language.query import Call, Cast, Column, Expr, walk
 from mullion.language.types import BOOLEAN, Type
-from mullion.summaries.zone_counts import EVERY, ValueCondition, values_of
+from mullion.summaries.zone_counts import EVERY, ValueCondition, condition_on
 
 COMPARED = ("eq", "ne", "eq_null_safe")
 OTHER, MISSING = "other", "missing"
@@ -56,7 +56,7 @@ class Condition:
         if self.values is not None:
             return self.values
         assert self.column is not None and self.predicate is not None
-        values = decoded(codes, type_)
+        values = values_with_codes(codes, type_)
         none = np.zeros(1, values.values.dtype)
         every = Vector(type_, np.concatenate([values.values, none]), np.arange(len(codes) + 1) < len(codes))
         holds = evaluate(self.predicate, {self.column: every}, len(codes) + 1)
@@ -73,7 +73,7 @@ def condition_of(predicate: Expr | None, types: Mapping[str, Type], place: Place
         hint = "a summary is of one column: ask about one, or let a query with this condition stand"
         raise NotSupported("a condition of SELECT APPROX over several columns", place, hint=hint)
     if not columns:
-        return Condition(None, EVERY if _constant(predicate).value is True else values_of(()))
+        return Condition(None, EVERY if _constant(predicate).value is True else condition_on(()))
     (column,) = columns
     tried = _Tried(types)
     try:
@@ -87,7 +87,7 @@ def condition_of(predicate: Expr | None, types: Mapping[str, Type], place: Place
         return Condition(column, None, {}, predicate)
     chosen = [code for code in codes if code not in true] if others else true
     named = {constant.code: constant.value for constant in constants if constant.code is not None}
-    return Condition(column, values_of(chosen, others=others, nulls=nulls), named)
+    return Condition(column, condition_on(chosen, others=others, nulls=nulls), named)
 
 
 class _NotByEquality(Exception):
@@ -184,11 +184,11 @@ def is_decoded(type_: Type) -> bool:
     return type_.kind not in ("string", "binary", "decimal")
 
 
-def decoded(codes: Codes, type_: Type) -> Vector:
+def values_with_codes(codes: Codes, type_: Type) -> Vector:
     """The values that have the codes.
 
     >>> from mullion.language.types import DOUBLE
-    >>> decoded(np.array([0, 4607182418800017408]), DOUBLE).to_list()
+    >>> values_with_codes(np.array([0, 4607182418800017408]), DOUBLE).to_list()
     [0.0, 1.0]
     """
     dtype = np.dtype(dtype_of(type_))

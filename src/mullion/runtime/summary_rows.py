@@ -17,10 +17,10 @@ from mullion.expressions.vector import Vector
 from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BIGINT, Type
 from mullion.planner.sliced import AnswerTemplate
-from mullion.runtime.summary_conditions import Condition, decoded, is_decoded
+from mullion.runtime.summary_conditions import Condition, is_decoded, values_with_codes
 from mullion.slices.arrange import order_within, ranks_of
 from mullion.slices.order import times_of
-from mullion.summaries.column_summary import ColumnSummary, codes_of
+from mullion.summaries.column_summary import ColumnSummary, codes_of_column
 from mullion.summaries.zone_counts import ValueCondition
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class SummaryRows:
 
     def _keys(self, codes: Codes, summary: ColumnSummary, waiting: WaitingEvents) -> Vector:
         if is_decoded(self.type_):
-            return decoded(codes, self.type_)
+            return values_with_codes(codes, self.type_)
         if all(code in self.condition.named for code in codes.tolist()):
             return Vector.of(self.type_, [self.condition.named[code] for code in codes.tolist()])
         values = summary.values.plus(waiting.codes, waiting.known, waiting.column).of(codes)
@@ -132,7 +132,7 @@ class SummaryRows:
         later = times_of(rows) > after
         if self.column is None or self.column not in rows.schema.names:  # They came before the summary was made.
             return nobody._replace(events=int(later.sum()) if self.column is None else 0)
-        codes, known = codes_of(rows, self.column)
+        codes, known = codes_of_column(rows, self.column)
         valid = np.ones(len(codes), np.bool_) if known is None else known
         column = rows.column(self.column).filter(pa.array(later))
         return WaitingEvents(int(later.sum()), codes[later], valid[later], column)

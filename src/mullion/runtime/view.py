@@ -38,7 +38,7 @@ from mullion.slices.once import (
     from_events,
     from_sub_windows,
     kept_window,
-    last_instant,
+    newest_end,
     pieces_of,
     reaches_back,
 )
@@ -177,7 +177,7 @@ class StreamQuestion:
         if kernel_columns(plan.groupings) is None:
             events, inputs = self.evaluate(self.stream, events, plan.groupings)
         table = from_events(self.query, self.stream, events, inputs, self._look_up(plan.groupings), before, now)
-        closes = now if frame.slide is None else last_instant(frame, now)
+        closes = now if frame.slide is None else newest_end(frame, now)
         return table, "the events that the stream keeps", min(closes, now)
 
     def _look_up(self, groupings: Sequence[Grouping]) -> tuple[Prepared, ...]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from mullion.catalog.closing import instant
+from mullion.catalog.closing import instant_text
 from mullion.errors import MullionError
 from mullion.language.limits import LAST_TIME
 from mullion.runtime.stream_run import StreamRun
@@ -192,18 +192,17 @@ def check(run: StreamRun, time: int) -> None:
     name, watermark, ahead = run.stream.name, run.watermark, run.stream.ahead
     if run.closed:
         raise MullionError(f"stream '{name}' has ended")
-    refuse(name, time, watermark, None if ahead is None else run.ahead.now() + ahead)
+    refuse_time(name, time, watermark, None if ahead is None else run.ahead.now() + ahead)
 
 
-def refuse(name: str, time: int, watermark: int | None, furthest: int | None) -> None:
+def refuse_time(name: str, time: int, watermark: int | None, furthest: int | None) -> None:
+    message = f"event time of stream '{name}' cannot go on to {instant_text(time)}"
     if watermark is not None and time <= watermark:
-        message = f"event time of stream '{name}' cannot go on to {instant(time)}: it is at {instant(watermark)}"
-        raise MullionError(message, hint="event time never goes back; name a later time")
+        hint = "event time never goes back; name a later time"
+        raise MullionError(f"{message}: it is at {instant_text(watermark)}", hint=hint)
     if furthest is not None and time > furthest:
-        message = (
-            f"event time of stream '{name}' cannot go on to {instant(time)}: this is further ahead than AHEAD allows"
-        )
-        raise MullionError(message, hint=f"name a time up to {instant(furthest)}, or give the stream a longer AHEAD")
+        hint = f"name a time up to {instant_text(furthest)}, or give the stream a longer AHEAD"
+        raise MullionError(f"{message}: this is further ahead than AHEAD allows", hint=hint)
 
 
 def _pace(feed: Feed) -> float:

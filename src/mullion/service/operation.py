@@ -30,7 +30,7 @@ from mullion.service.ways import sliced_over
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
 from mullion.spark.progress import SparkCheckpoint
-from mullion.spark.sources import is_endless
+from mullion.spark.sources import never_ends
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Operation:
         self.stopping.clear()
         streams = self._asked_streams()
         if close:
-            check_close([(stream.name, not is_endless(stream)) for stream in streams], follow=follow)
+            check_close([(stream.name, not never_ends(stream)) for stream in streams], follow=follow)
         self._take_up()
         runs = [self._runs.of(stream.name) for stream in streams]
         self.at_start.counts = {run.stream.name: replace(run.counts) for run in runs}
@@ -111,7 +111,7 @@ class Operation:
 
     def _bound(self, run: StreamRun, *, follow: bool) -> None:
         """Say whether a stream is read to an end, and refuse to follow one that has ended."""
-        run.bounded = run.static or not (follow or is_endless(run.stream))
+        run.bounded = run.static or not (follow or never_ends(run.stream))
         if run.closed and not run.bounded:
             raise following_after_the_end(run.stream.name, has_checkpoint=self._directories.checkpoint is not None)
 
@@ -144,7 +144,7 @@ class Operation:
         require("every", every, str, "a duration such as '10 s'", none=True)
         if every is None:
             return 0
-        if not follow and not any(map(is_endless, self._catalog.streams.values())):
+        if not follow and not any(map(never_ends, self._catalog.streams.values())):
             hint = "follow the sources, or leave it out: what they hold is read at once"
             raise MullionError("a batch every so often is for runs that follow their sources", hint=hint)
         pause = parse_duration(every)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mullion.errors import CheckError, CheckpointError, MullionError, closest
 from mullion.service.ended_keys import check_number
-from mullion.service.heartbeats import SECOND, refuse
+from mullion.service.heartbeats import SECOND, refuse_time
 from mullion.storage.journal import Journal
 from mullion.storage.manifest import Manifest, stream_folder
 from mullion.storage.requests import request_advance, request_punctuation
@@ -24,7 +24,7 @@ def request(checkpoint: Path, stream: str, to: int, clock: Callable[[], float] =
     at = _at_work(name, directory)
     if at is not None:
         furthest = None if at.get("ahead") is None else int(clock() * SECOND) + at["ahead"]
-        refuse(name, to, at.get("watermark"), furthest)
+        refuse_time(name, to, at.get("watermark"), furthest)
     request_advance(directory, to)
 
 

@@ -11,7 +11,7 @@ from mullion.binding.mistakes import ScriptMistakes
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.dropping import check_unneeded
 from mullion.catalog.summaries import checked_summary
-from mullion.catalog.synopses import checked
+from mullion.catalog.synopses import checked_synopsis
 from mullion.errors import MullionError, refuse
 from mullion.language.parse import read_script
 from mullion.language.query import Query
@@ -98,7 +98,7 @@ class Statements:
                 catalog.drop_query(name, statement.place)
             case CreateSynopsis():
                 stream = catalog.stream(statement.stream, statement.stream_place)
-                catalog.add_synopsis(checked(statement, stream), statement.place)
+                catalog.add_synopsis(checked_synopsis(statement, stream), statement.place)
             case Drop(kind="synopsis", name=name):
                 catalog.drop_synopsis(name, statement.place)
             case CreateSummary():

@@ -23,7 +23,7 @@ from mullion.language.query import Column, Expr, walk
 from mullion.language.types import BIGINT
 from mullion.planner.sliced import AnswerTemplate
 from mullion.questions_first import give_way
-from mullion.slices.arrange import Ranks, bounds_of, order_within, ranks_of
+from mullion.slices.arrange import Ranks, bounds_of_runs, order_within, ranks_of
 from mullion.slices.due import NOT_KNOWN
 from mullion.slices.pairs import WindowPairs
 
@@ -91,13 +91,13 @@ class AnswerTable:
             ranks += self._ranks(order.expr, descending=order.descending, nulls_first=order.nulls_first)
         if self._keys:
             ranks.append(self._found.group_ranks())
-        self._keep(order_within(ranks, bounds_of(self._found.pairs.which), template.limit))
+        self._keep(order_within(ranks, bounds_of_runs(self._found.pairs.which), template.limit))
 
     def finished(self, *, arranged: bool) -> tuple[Index, Index, pa.Table]:
         """The queries, where the answers of each begin, the last one's end, and the answers. Without `arranged`, the
         columns that ORDER BY needs stay."""
         query = self._windows.query
-        first = bounds_of(query)
+        first = bounds_of_runs(query)
         return query[first[:-1]], self._found.pairs.before(first), self.answers(arranged=arranged)
 
     def answers(self, *, arranged: bool = True) -> pa.Table:

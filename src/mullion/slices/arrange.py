@@ -15,7 +15,7 @@ from mullion.expressions.arrays import Index
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.planner.sliced import AnswerTemplate
-from mullion.slices.kernels.ranges import first_of_each
+from mullion.slices.kernels.ranges import first_by_rank
 
 MOST_HELD = 128
 """Up to this LIMIT the first rows of an answer are found without ordering the others."""
@@ -48,7 +48,7 @@ def arrange(query: Index, table: pa.Table, template: AnswerTemplate) -> tuple[In
     if "#w" in table.schema.names:
         window = np.asarray(table.column("#w").combine_chunks(), np.int64)
     by_window = np.lexsort((window, ends, query))
-    bounds = bounds_of(query[by_window], window[by_window])
+    bounds = bounds_of_runs(query[by_window], window[by_window])
     order = by_window[order_within([rank[by_window] for rank in ranks], bounds, template.limit)]
     table = table.take(pa.array(order))
     return query[order], table.select([n for n in table.schema.names if not n.startswith("#")])
@@ -60,7 +60,7 @@ def is_ordered(query: Index, ends: npt.NDArray[np.int64]) -> bool:
     return bool((later | ((query[1:] == query[:-1]) & (ends[1:] >= ends[:-1]))).all())
 
 
-def bounds_of(*columns: npt.NDArray[np.integer[Any]]) -> Index:
+def bounds_of_runs(*columns: npt.NDArray[np.integer[Any]]) -> Index:
     """Where rows that are equal in all columns begin, and where the last ones end."""
     if not len(columns[0]):
         return np.zeros(1, np.intp)
@@ -83,7 +83,7 @@ def order_within(ranks: Ranks, bounds: Index, limit: int | None) -> Index:
         chosen = np.empty(int(sizes.sum()), np.intp)
         if limit:
             together = np.stack(ranks) if len(ranks) > 1 else ranks[0][np.newaxis]
-            first_of_each(np.ascontiguousarray(together), bounds, limit, chosen)
+            first_by_rank(np.ascontiguousarray(together), bounds, limit, chosen)
         return chosen
     answer = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     order = np.lexsort((*reversed(ranks), answer))

@@ -75,10 +75,10 @@ def input_for(stream: Stream, groupings: Sequence[Grouping], also: Sequence[str]
     return Input(columns, evaluated, bad)
 
 
-def together(inputs: Sequence[Input]) -> Input:
+def all_inputs(inputs: Sequence[Input]) -> Input:
     """All that some inputs hold, each column once.
 
-    >>> sorted(together([Input({"a": BOOLEAN}), Input({"b": BOOLEAN, "a": BOOLEAN})]).columns)
+    >>> sorted(all_inputs([Input({"a": BOOLEAN}), Input({"b": BOOLEAN, "a": BOOLEAN})]).columns)
     ['a', 'b']
     """
     columns: dict[str, Type] = {}

@@ -23,7 +23,7 @@ from mullion.expressions.vector import Vector, arrow_type
 from mullion.planner.plan import EVENTS, Grouping, StateColumn
 from mullion.slices.group_states import CellCounts, GroupStates
 from mullion.slices.kept_window import KeptWindow
-from mullion.slices.kernels.cells import LineCells, merge
+from mullion.slices.kernels.cells import LineCells, merge_cells
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.window_lines import WindowLines
 
@@ -127,7 +127,7 @@ class KeptCounts:
         if len(new) or not stays.all():
             came = self._new_cells(new)
             room = LineCells(*(np.empty(int(stays.sum()) + len(came.cell), np.int64) for _ in LineCells._fields))
-            merge(LineCells(*frozen(*before)), stays, LineCells(*frozen(*came)), room)
+            merge_cells(LineCells(*frozen(*before)), stays, LineCells(*frozen(*came)), room)
             self._cells = room
 
     def _new_cells(self, new: Codes) -> LineCells:

@@ -69,7 +69,7 @@ def events_needed(frame: Window, now: int) -> int | None:
         return frame.since
     if frame.range is None or frame.slide_rows is not None:
         return None
-    end = now if frame.slide is None else last_instant(frame, now)
+    end = now if frame.slide is None else newest_end(frame, now)
     return end - frame.range
 
 
@@ -90,7 +90,7 @@ def reaches_back(frame: Window, times: Times, past: EventsBefore, before: int, n
     """Whether events, the newest of all, go back to the start of a window that ends with the last n-th of them, or that
     holds the last rows before an instant."""
     if past.events and frame.rows is not None and frame.slide is not None:
-        return int((times < last_instant(frame, now)).sum()) >= frame.rows
+        return int((times < newest_end(frame, now)).sum()) >= frame.rows
     if not past.events or frame.range is None or frame.slide_rows is None:
         return True
     last = len(times) - 1 - (before + len(times)) % frame.slide_rows
@@ -152,7 +152,7 @@ def _in_window(
             return None
         index, now = index[: last + 1], int(places[last])
     if frame.rows is not None and frame.slide is not None:
-        now = last_instant(frame, now)
+        now = newest_end(frame, now)
         index = index[places[index] < now]
         if not len(index):
             return index, ShownBounds(NO_START, now)
@@ -164,7 +164,7 @@ def _in_window(
         return index, ShownBounds(int(places[index[0]]), now)
     own_places = places[index]
     if frame.slide is not None:
-        end = last_instant(frame, now)
+        end = newest_end(frame, now)
         low = NO_START if frame.range is None else end - frame.range
         low = low if frame.since is None else frame.since
         return index[(own_places < end) & (own_places >= low)], ShownBounds(low, end)
@@ -186,7 +186,7 @@ def _last_of_each(
     return np.sort(index[order[ends - np.arange(len(order)) <= rows]])
 
 
-def last_instant(frame: Window, now: int) -> int:
+def newest_end(frame: Window, now: int) -> int:
     """The newest end of a periodic window."""
     assert frame.slide is not None
     return frame.offset + (now - frame.offset) // frame.slide * frame.slide
@@ -248,7 +248,7 @@ def kept_window(
     if frame.range is None or frame.attribute is not None or frame.slide_rows is not None:
         return None
     if frame.slide is not None:
-        ends = [last_instant(frame, now)]
+        ends = [newest_end(frame, now)]
     else:
         ends = [now + 1] if exact else kept_stretches.edges(now - frame.range, now + 1)
     for end in ends:

@@ -15,7 +15,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Codes
 from mullion.expressions.coding.dictionary import codes_of, combine
 from mullion.kernels.columns import BatchColumns
-from mullion.kernels.lookup import Attached, Prepared, probe
+from mullion.kernels.lookup import Attached, Prepared, rows_found
 from mullion.language.query import Column, Expr
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.plan import Grouping
@@ -53,10 +53,10 @@ class Sample:
     """The rows are the first of the batch, and tell nothing of the times of the others."""
 
 
-def spread(length: int, most: int) -> npt.NDArray[np.int64]:
+def evenly_spread(length: int, most: int) -> npt.NDArray[np.int64]:
     """At most so many places, evenly spread.
 
-    >>> spread(10, 4).tolist()
+    >>> evenly_spread(10, 4).tolist()
     [0, 2, 5, 7]
     """
     return np.arange(min(length, most)) * length // max(1, min(length, most))
@@ -69,7 +69,7 @@ def scattered(length: int, most: int) -> npt.NDArray[np.int64]:
     >>> scattered(10, 3).tolist() == scattered(10, 3).tolist(), len(scattered(10, 20))
     (True, 10)
     """
-    starts = spread(length, most)
+    starts = evenly_spread(length, most)
     ends = np.append(starts[1:], length)
     places: npt.NDArray[np.int64] = np.random.default_rng(length).integers(starts, ends)
     return places
@@ -136,7 +136,7 @@ def _joined(rows: pa.Table, inputs: Input, tables: Sequence[Prepared]) -> BatchC
     joined: list[tuple[Prepared, npt.NDArray[np.int64]]] = []
     for table in tables:
         keys = [columns.array(key) for key, _ in table.lookup.keys]
-        repeated, row = probe(table, keys, columns.length)
+        repeated, row = rows_found(table, keys, columns.length)
         if repeated is not None:
             rows, joined = rows.take(pa.array(repeated)), [(earlier, at[repeated]) for earlier, at in joined]
             columns = BatchColumns.of(rows, inputs.columns, inputs.evaluated)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.aggregates.values import OverValues, values_of
+from mullion.aggregates.values import OverValues, values_of_numbers
 from mullion.algebra.bound_aggregate import BoundAggregate
 from mullion.expressions.arrays import Array, Index
 from mullion.expressions.coding.dictionary import coded
@@ -82,7 +82,7 @@ class SlidGroups:
             for bound in ("low", "high")
         )
         value, count = (np.concatenate([getattr(own, field) for own in parts.values()]) for field in ("value", "times"))
-        values = values_of(value, [type_ for _, type_ in aggregate.values])
+        values = values_of_numbers(value, [type_ for _, type_ in aggregate.values])
         return aggregate.aggregate.lower_counts(aggregate.argument_type, values, SortedCounts(count, low, high))
 
     def _state(self, state: StateColumn) -> tuple[Vector, ...]:

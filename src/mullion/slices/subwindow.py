@@ -282,7 +282,7 @@ def rows_of_a_slot(entry: PartialSubWindows) -> float:
     return float(fragments_of(entry, own).sum()) / max(1, len(own))
 
 
-def merge(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:
+def merge_sub_windows(entries: Sequence[PartialSubWindows], states: Sequence[StateColumn]) -> list[PartialSubWindows]:
     """Fewer, equal sub-windows: those of one layout become one, equal (slice, fragment, group) rows one row."""
     by_layout: dict[str, list[PartialSubWindows]] = {}
     for entry in entries:

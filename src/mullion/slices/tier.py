@@ -24,7 +24,7 @@ from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, SeenEvent
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
 from mullion.slices.rows import SubWindowRows
-from mullion.slices.subwindow import PartialSubWindows, merge
+from mullion.slices.subwindow import PartialSubWindows, merge_sub_windows
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
@@ -249,7 +249,7 @@ def _fewer(entries: list[PartialSubWindows], plan: Plan, horizon: int, *, everyt
         old = [own[i] for i in sorted(merged)]
         kept = [e.gathered(horizon, ORIGIN) if endless else e.since(horizon) for e in old]
         fewer += [e for i, e in enumerate(own) if i not in merged]
-        fewer += [e for e in merge(kept, grouping.states) if len(e.slices)]
+        fewer += [e for e in merge_sub_windows(kept, grouping.states) if len(e.slices)]
     return fewer
 
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from mullion.algebra.streams import Stream
 from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.memory import Memory
-from mullion.spark.batch_size import bounded
+from mullion.spark.batch_size import batch_size_options
 from mullion.spark.files import can_tell_time, local
-from mullion.spark.footers import extent_of
+from mullion.spark.footers import extent_of_files
 from mullion.spark.listed_files import is_certain, listed_files
 from mullion.spark.source_log import SourceLog
 
@@ -53,10 +53,10 @@ class Backlog:
     @staticmethod
     def of(stream: Stream, memory: Memory, log: SourceLog | None = None, partials: float = 0.0) -> Backlog:
         """What lies there, without what the stream has read before. An event leaves about so many partials."""
-        files = files_of(stream)
+        files = files_in_order(stream)
         if files is None or log is None:
-            return Backlog(stream, bounded(stream, (), memory) if stream.format == "kafka" else {})
-        options = bounded(stream, [(file.path, file.size) for file in files], memory, partials)
+            return Backlog(stream, batch_size_options(stream, (), memory) if stream.format == "kafka" else {})
+        options = batch_size_options(stream, [(file.path, file.size) for file in files], memory, partials)
         noted = frozenset(map(local, log.all_files()))
         waiting = [file for file in files if file.path not in noted] if options else []
         return Backlog(stream, options, waiting, noted)
@@ -87,7 +87,7 @@ class Backlog:
         return self._oldest[file.path]
 
 
-def files_of(stream: Stream) -> list[WaitingFile] | None:
+def files_in_order(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where that cannot be told from here."""
     options = dict(stream.options)
     paths = listed_files(options) if is_certain(options) else None
@@ -115,7 +115,9 @@ def _seen(path: str) -> WaitingFile | None:
 
 def oldest_event(path: str, stream: Stream) -> int:
     """The time of the oldest event of a file, or one before all events where the file does not tell."""
-    extent = extent_of([path], stream.time_column) if stream.format == "parquet" and can_tell_time(stream) else None
+    extent = (
+        extent_of_files([path], stream.time_column) if stream.format == "parquet" and can_tell_time(stream) else None
+    )
     if extent is None or extent.events is None:
         return FIRST_TIME
     return LAST_TIME if extent.oldest is None else extent.oldest

@@ -41,21 +41,21 @@ from mullion.spark.files import (
     RowGroup,
     by_change,
     can_tell_time,
-    files_of,
     local,
-    pieces_of,
-    read,
+    local_files,
     read_ahead,
     read_outside,
+    read_pieces,
+    row_groups_of,
     uris_of,
 )
-from mullion.spark.footers import check_files, extent_of
+from mullion.spark.footers import check_files, extent_of_files
 from mullion.spark.larger_batches import larger_batches
 from mullion.spark.options import reads_alike
 from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.own_session import Executors
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
-from mullion.spark.shard_tasks import adopt, run_shards, write_shards
+from mullion.spark.shard_tasks import run_shards, write_into_shards, write_shards
 from mullion.spark.shed_events import shed_events, worths
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import (
@@ -128,7 +128,7 @@ class SparkBatch:
         if pieces:
             time = self._events.stream.time_column
             thinned = self._events.thinned
-            return pa.concat_tables(read(pieces, list(inputs.columns), time, list(texts), thinned=thinned))
+            return pa.concat_tables(read_pieces(pieces, list(inputs.columns), time, list(texts), thinned=thinned))
         return self._events.read(selection(inputs, self._events.stream))
 
     def partials(self, together: Pass, tables: BatchTables, bounds: Stretch) -> list[Collected]:
@@ -185,7 +185,7 @@ class SparkBatch:
         paths = [local(uri) for uri in events.files.uris] if events.files is not None else []
         if events.stream.format != "parquet" or not can_tell_time(events.stream) or None in paths:
             return ()
-        extent = extent_of([path for path in paths if path is not None], events.stream.time_column)
+        extent = extent_of_files([path for path in paths if path is not None], events.stream.time_column)
         most = events.portion * NATIVE_PORTIONS
         if extent is None or extent.oldest is None or extent.newest is None or extent.records <= most:
             return ()
@@ -204,7 +204,7 @@ class SparkBatch:
             reads = Thinner.of_stream(events.stream, events.thinning)
             readable = reads.by is None or is_vectorised(reads.by, reads.reads)
             wanted = key | reads.reads.keys()
-            pieces = pieces_of(paths, events.stream, wanted) if paths is not None and readable else None
+            pieces = row_groups_of(paths, events.stream, wanted) if paths is not None and readable else None
             self._pieces_of[key] = None if pieces is None else tuple(pieces)
         return self._pieces_of[key]
 
@@ -300,7 +300,7 @@ class SparkSource:
         else:
             order = []
         # A stream that does nothing but read files has them all, as Spark has noted: asking the JVM takes longer.
-        paths = files_of(order if self.plain else uris_of(batch), order) if self._may_read_files else None
+        paths = local_files(order if self.plain else uris_of(batch), order) if self._may_read_files else None
         if self.stream.shedding is not None and ROW not in self._columns:
             paths = None  # the kernel would tell events apart otherwise than Spark
         if order and SOURCE not in self._columns:
@@ -314,7 +314,7 @@ class SparkSource:
         """A batch of the files that are noted for it. Spark opens them when something is asked of it."""
         assert self.log is not None
         order, stored = self.log.files_of(number), self.stream.stored
-        paths = files_of(order, order)
+        paths = local_files(order, order)
         check_files(stored.name, paths or (), stored.columns)
         opened = cache(lambda: open_files(self._session, stored, order))
         look_for_columns(self._unseen, opened, order, lambda: self._session)
@@ -373,7 +373,7 @@ class SparkSource:
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
-        return adopt(self._session, shards, entry, grouping, name)
+        return write_into_shards(self._session, shards, entry, grouping, name)
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
         return run_shards(self._session, count, task)

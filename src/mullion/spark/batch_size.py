@@ -46,7 +46,9 @@ def _width(type_: Type) -> int:
         return WIDE
 
 
-def bounded(stream: Stream, files: Sequence[tuple[str, int]], memory: Memory, partials: float = 0.0) -> dict[str, str]:
+def batch_size_options(
+    stream: Stream, files: Sequence[tuple[str, int]], memory: Memory, partials: float = 0.0
+) -> dict[str, str]:
     """The options that make batches fit, for a source that has such options and a user who has not chosen. An event
     leaves about so many partials."""
     given: Mapping[str, str] = dict(stream.options)

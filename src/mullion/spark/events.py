@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
-from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order, place_text
+from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order_of_arrival, place_text
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.thinning import WHOLE, Thinner, Thinning, hash_text, worth_text
 from mullion.language.limits import FIRST_TIME, LAST_TIME
@@ -78,7 +78,7 @@ class SparkEvents:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """SELECT columns FROM the events, in the order of arrival."""
-        return in_order(self.select([*columns, *self.places()]).toArrow(), self.files)
+        return in_order_of_arrival(self.select([*columns, *self.places()]).toArrow(), self.files)
 
     def places(self) -> list[str]:
         """What tells the order of arrival: file and row, or partition and offset, or where Spark hands events over."""

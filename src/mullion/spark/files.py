@@ -55,7 +55,7 @@ class RowGroup:
     """How many rows of the file come before it."""
 
 
-def files_of(uris: Sequence[str], order: Sequence[str]) -> list[str] | None:
+def local_files(uris: Sequence[str], order: Sequence[str]) -> list[str] | None:
     """The local files that a batch consists of, in their order; None where some lie elsewhere."""
     paths, known = {local(uri) for uri in uris}, [local(uri) for uri in order]
     local_paths = [path for path in known if path is not None and path in paths]
@@ -89,7 +89,7 @@ def local(uri: str) -> str | None:
     return unquote(parsed.path) if parsed.scheme in ("", "file") and parsed.netloc in ("", "localhost") else None
 
 
-def pieces_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[RowGroup] | None:
+def row_groups_of(paths: Sequence[str], stream: Stream, columns: Iterable[str]) -> list[RowGroup] | None:
     """The row groups of the files in their order; None where Spark had better read them."""
     types = {name: stream.types[name] for name in {*columns, stream.time_column} - HIDDEN}
     pieces = []
@@ -154,7 +154,7 @@ def shares(pieces: Sequence[RowGroup], tasks: int) -> list[list[RowGroup]]:
     return [part for part in parts if part]
 
 
-def read(
+def read_pieces(
     pieces: Sequence[RowGroup],
     columns: Sequence[str],
     time: str,
@@ -191,8 +191,10 @@ def read_outside(
 ) -> pa.Table:
     """The records before and after a stretch of time, or without a time. All columns are read of the row groups alone
     that have some."""
-    holding = [piece for piece in pieces if any(len(bounds.outside(times)) for times in read([piece], [], time, []))]
-    records = read(holding or pieces[:1], columns, time, [], thinned=thinned)
+    holding = [
+        piece for piece in pieces if any(len(bounds.outside(times)) for times in read_pieces([piece], [], time, []))
+    ]
+    records = read_pieces(holding or pieces[:1], columns, time, [], thinned=thinned)
     return pa.concat_tables([bounds.outside(table) for table in records])
 
 
@@ -225,7 +227,7 @@ class FilePortions(NamedTuple):
     def read(self, pieces: Sequence[RowGroup]) -> Iterator[pa.Table]:
         """Of some of the pieces."""
         what = list(self.columns), self.time, self.texts
-        return read(pieces, *what, arrival=self.arrival, most=self.most, thinned=self.thinned)
+        return read_pieces(pieces, *what, arrival=self.arrival, most=self.most, thinned=self.thinned)
 
 
 def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -97,7 +97,7 @@ class FileExtent(NamedTuple):
     source: str = FOOTERS
 
 
-def extent_of(paths: Sequence[str], time: str) -> FileExtent | None:
+def extent_of_files(paths: Sequence[str], time: str) -> FileExtent | None:
     """What the footers say; None where there is no footer. Files of old writers, or of times as INT96, have no times
     in them."""
     records = events = 0

@@ -43,7 +43,7 @@ def orders(
             continue
         key = header, folders(uri)
         if key not in known:
-            known[key] = in_order(name, uri, header, columns, key[1])
+            known[key] = in_order_of_header(name, uri, header, columns, key[1])
         if runs and runs[-1][0] == known[key]:
             runs[-1][1].append(uri)
         else:
@@ -51,7 +51,7 @@ def orders(
     return runs
 
 
-def in_order(
+def in_order_of_header(
     name: str, file: str, header: Sequence[str], columns: Columns, folders: frozenset[str] = frozenset()
 ) -> Columns:
     """The columns in the order of a header, those of folders in their places; a SourceError where header and folders

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from mullion.algebra.streams import Stream
 from mullion.memory import Memory
-from mullion.spark.backlog import files_of
-from mullion.spark.batch_size import bounded
+from mullion.spark.backlog import files_in_order
+from mullion.spark.batch_size import batch_size_options
 
 LIMITS = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger")
 
@@ -22,9 +22,9 @@ def larger_batches(stream: Stream, times: int, memory: Memory, partials: float =
     if times == 1 or not chosen:
         return {}
     unlimited = replace(stream, options=tuple(item for item in stream.options if item[0] not in LIMITS))
-    files = files_of(stream) or []
+    files = files_in_order(stream) or []
     sizes = [(file.path, file.size) for file in files]
-    allowed = bounded(unlimited, sizes, memory, partials)
+    allowed = batch_size_options(unlimited, sizes, memory, partials)
     if "maxbytespertrigger" in allowed and sizes:
         mean = max(1, sum(size for _, size in sizes) // len(sizes))
         allowed["maxfilespertrigger"] = str(int(allowed["maxbytespertrigger"]) // mean)

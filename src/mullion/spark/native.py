@@ -32,7 +32,7 @@ def native_partials(events: SparkEvents, together: Pass) -> list[list[pa.Table]]
         return [[table for tables in of_grouping for table in tables] for of_grouping in zip(*made, strict=True)]
     if len(together.groupings) == 1:
         (grouping,), (grid,) = together.groupings, together.grids
-        return [[typed(native_frame(events, grid, grouping).toArrow(), grouping)]]
+        return [[with_partial_types(native_frame(events, grid, grouping).toArrow(), grouping)]]
     return [[table] for table in _collect_grouping_sets(events, together)]
 
 
@@ -52,7 +52,7 @@ def _collect_grouping_sets(events: SparkEvents, together: Pass) -> list[pa.Table
         own = _key_names(groupings, g)
         absent = sum(1 << (len(every) - 1 - i) for i, n in enumerate(every) if n not in own)
         rows = table.filter(pc.equal(table.column("#set"), absent))
-        tables.append(typed(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
+        tables.append(with_partial_types(rows.select(list(wire)).rename_columns(list(wire.values())), grouping))
     return tables
 
 
@@ -133,7 +133,7 @@ def _checks(groupings: Sequence[Grouping]) -> list[Expr]:
     return list(dict.fromkeys(c for g in groupings for c in g.checks))
 
 
-def typed(table: pa.Table, grouping: Grouping) -> pa.Table:
+def with_partial_types(table: pa.Table, grouping: Grouping) -> pa.Table:
     """Partials with exactly the types of `partial_schema`: Spark's timestamps and decimals differ in detail, and its
     signatures are words or plain bytes."""
     schema = partial_schema(grouping, FRAGMENTS)

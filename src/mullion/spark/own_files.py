@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from mullion.algebra.streams import Stream
-from mullion.spark.backlog import WaitingFile, files_of
+from mullion.spark.backlog import WaitingFile, files_in_order
 from mullion.spark.files import MOST_FILES
 from mullion.spark.plain_folder import PLAIN_PATH, plain_folder
 from mullion.spark.progress import COMPACT_EVERY, DONE, METADATA, SparkCheckpoint, last_note
@@ -25,7 +25,7 @@ from mullion.spark.progress import COMPACT_EVERY, DONE, METADATA, SparkCheckpoin
 
 def plain_files(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where Spark had better say which they are."""
-    files = files_of(stream) if plain_folder(stream.format, dict(stream.options)) is not None else None
+    files = files_in_order(stream) if plain_folder(stream.format, dict(stream.options)) is not None else None
     if files is None or len(files) > MOST_FILES or not all(PLAIN_PATH.fullmatch(file.path) for file in files):
         return None
     return sorted(files, key=lambda file: (file.changed, file.path))

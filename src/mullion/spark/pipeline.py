@@ -29,7 +29,7 @@ from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import FilePortions, RowGroup, read, read_ahead, shares
+from mullion.spark.files import FilePortions, RowGroup, read_ahead, read_pieces, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
@@ -70,8 +70,8 @@ def _extremes(table: pa.Table) -> tuple[int | None, int | None]:
 
 
 def partials_frame(events: SparkEvents, plan: Plan, grouping: Grouping) -> DataFrame:
-    """The partials of one grouping as a DataFrame, for groupings too large for the driver; `native.typed` gives them
-    their types there."""
+    """The partials of one grouping as a DataFrame, for groupings too large for the driver;
+    `native.with_partial_types` gives them their types there."""
     if plan.way == "native":
         return native_frame(events, plan.grid, grouping)
     frame, inputs = send(events, (grouping,))
@@ -213,6 +213,6 @@ def _groups_in_files(events: SparkEvents, pieces: Sequence[RowGroup], grouping: 
             first.append(piece)
     types = {name: events.stream.types[name] for name in names}
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    table = pa.concat_tables(read(first, names, events.stream.time_column, texts)).slice(0, most)
+    table = pa.concat_tables(read_pieces(first, names, events.stream.time_column, texts)).slice(0, most)
     columns = BatchColumns.of(table, types)
     return len(distinct(combine([codes_of(columns.array(key)) for key in grouping.keys], len(table))[0]))

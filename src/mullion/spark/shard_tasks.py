@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 
 from mullion.planner.plan import Grouping
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
-from mullion.runtime.sharding import Shards, ShardTask, not_shared, require, sees
+from mullion.runtime.sharding import Shards, ShardTask, not_shared, require_shared, sees
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
-from mullion.spark.native import as_schema, typed
+from mullion.spark.native import as_schema, with_partial_types
 from mullion.spark.pipeline import plain_schema
 from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
@@ -37,14 +37,16 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         received = list(batches)
         if received:
-            yield _message(slim.write(_shard(), typed(pa.Table.from_batches(received), grouping), grouping, mark))
+            yield _message(
+                slim.write(_shard(), with_partial_types(pa.Table.from_batches(received), grouping), grouping, mark)
+            )
 
     keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
     sharded = partials.repartition(shards.count, *keys)
     return shards.absorb(_messages(sharded.mapInArrow(run, "message binary")), mark)
 
 
-def adopt(
+def write_into_shards(
     spark: SparkSession, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str
 ) -> dict[int, str]:
     """Write sub-windows that were held on the driver into their shards: the files by shard. Spark sees their columns by
@@ -89,7 +91,7 @@ def run_step(spark: SparkSession, step: ShardedStep, write: ShardWriter | None) 
         if done is None:
             raise not_shared(unseen)
         for path in (*_files(step, done.standing), *done.written):
-            require(path)
+            require_shared(path)
         by_shard[shard] = done
     return [by_shard[shard] for shard in range(step.count)]
 

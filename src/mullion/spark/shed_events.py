@@ -24,7 +24,7 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.spark.events import TIME as TIME_TEXT
 from mullion.spark.events import SparkEvents
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import RowGroup, read
+from mullion.spark.files import RowGroup, read_pieces
 
 
 def worths(events: SparkEvents, size: int | None, most: int) -> npt.NDArray[np.float64]:
@@ -51,7 +51,7 @@ def shed_events(
 
 
 def _times(lost: SparkEvents, pieces: Sequence[RowGroup]) -> Iterator[Times]:
-    for portion in read(pieces, [], lost.stream.time_column, [], most=lost.portion, thinned=lost.thinned):
+    for portion in read_pieces(pieces, [], lost.stream.time_column, [], most=lost.portion, thinned=lost.thinned):
         yield portion.column(TIME).to_numpy()
 
 

@@ -72,7 +72,7 @@ def check_format(
     return name, checked
 
 
-def is_endless(stream: Stream) -> bool:
+def never_ends(stream: Stream) -> bool:
     """The source never ends by itself."""
     return stream.format in ENDLESS_FORMATS
 

@@ -22,10 +22,10 @@ from mullion.runtime.batch import BatchTables
 from mullion.slices.inputs import dividing_columns, kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
-from mullion.slices.sampling import MOST_SAMPLED, Sample, scattered, spread, statistics_of
+from mullion.slices.sampling import MOST_SAMPLED, Sample, evenly_spread, scattered, statistics_of
 from mullion.spark.events import SparkEvents, send
-from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, local, pieces_of
-from mullion.spark.footers import FileExtent, extent_of
+from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, local, row_groups_of
+from mullion.spark.footers import FileExtent, extent_of_files
 from mullion.spark.options import reads_alike
 from mullion.spark.sources import TEXT_FORMATS, table_files
 
@@ -66,7 +66,7 @@ class LastLook:
                 return known
             rows = sum(piece.rows for piece in pieces)
             if known.events is not None and max(MOST_SAMPLED, known.events // LARGE_PART) < rows:
-                return _of_part(known, rows, extent_of(list(files), stream.time_column))
+                return _of_part(known, rows, extent_of_files(list(files), stream.time_column))
         known = statistics_of(self._sampled(pieces, stream, groupings, files), groupings)
         self._last = asked, files, known
         return known
@@ -122,7 +122,7 @@ def of_files_now(stream: Stream, groupings: Sequence[Grouping], look: LastLook |
     needed = kernel_columns(groupings)
     pieces = None
     if stream.format == "parquet" and can_tell_time(stream) and needed is not None and reads_alike(stream.options):
-        pieces = pieces_of(paths, stream, needed)
+        pieces = row_groups_of(paths, stream, needed)
     if pieces is not None:
         return (look or LastLook()).at(pieces, stream, groupings)
     return _extent_alone(_extent(paths, stream))
@@ -143,14 +143,16 @@ def _from_pieces(pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[s
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
     filled = [piece for piece in pieces if piece.rows]
     is_whole = rows <= MOST_SAMPLED
-    chosen = filled if is_whole else [filled[at] for at in spread(len(filled), MOST_PIECES)]
+    chosen = filled if is_whole else [filled[at] for at in evenly_spread(len(filled), MOST_PIECES)]
     share = 1 if is_whole else len(chosen)
     tables = heads(chosen, columns, stream.time_column, texts, MOST_DECODED // share)
     parts = [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
     sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
     dictionaries = {name: _different(sampled.column(name)) for name in texts}
     inputs = Input(types)
-    extent = None if is_whole else extent_of(list(dict.fromkeys(piece.path for piece in pieces)), stream.time_column)
+    extent = (
+        None if is_whole else extent_of_files(list(dict.fromkeys(piece.path for piece in pieces)), stream.time_column)
+    )
     sample = Sample(sampled, inputs, is_whole, rows, events_from=FOOTERS, dictionaries=dictionaries)
     return sample if extent is None else _extended(sample, extent)
 
@@ -209,7 +211,7 @@ def _extent(paths: Sequence[str], stream: Stream) -> FileExtent | None:
     if len(paths) > MOST_FILES:
         return None
     if stream.format == "parquet":
-        return extent_of(paths, stream.time_column)
+        return extent_of_files(paths, stream.time_column)
     if stream.format in TEXT_FORMATS and dict(stream.options).get("multiline", "false").lower() == "false":
         return _by_sizes(paths)
     return None
@@ -234,6 +236,6 @@ def _by_sizes(paths: Sequence[str]) -> FileExtent | None:
 
 
 def _heads(paths: Sequence[str]) -> Iterator[bytes]:
-    for at in spread(len(paths), MOST_HEADS).tolist():
+    for at in evenly_spread(len(paths), MOST_HEADS).tolist():
         with open(paths[at], "rb") as file:
             yield file.read(HEAD)

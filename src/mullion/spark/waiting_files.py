@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from mullion.algebra.streams import Stream
 from mullion.runtime.monitor import SourceLag
-from mullion.spark.backlog import files_of
+from mullion.spark.backlog import files_in_order
 from mullion.spark.files import local
 from mullion.spark.source_log import SourceLog
 
@@ -46,7 +46,7 @@ class WaitingFiles:
         missing = any(path not in sizes for path in taken)
         if missing or time.perf_counter() - self._ended >= SELDOM * self._took:
             began = time.perf_counter()
-            files = files_of(self._stream)
+            files = files_in_order(self._stream)
             if files is None:
                 return None
             self._lying = [(file.path, file.size) for file in files]

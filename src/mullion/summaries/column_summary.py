@@ -187,7 +187,7 @@ class ColumnSummary:
         return Zone(summary=summary, **{field.name: words[field.name] for field in fields(Zone) if field.name in words})
 
 
-def codes_of(events: pa.Table, column: str) -> tuple[Codes, Mask | None]:
+def codes_of_column(events: pa.Table, column: str) -> tuple[Codes, Mask | None]:
     """The codes of a column's values, and which are not NULL; all are where there is no mask."""
     keys = keys_of([events.column(column)], len(events))
     return keys.codes, keys.known

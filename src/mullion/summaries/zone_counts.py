@@ -32,18 +32,18 @@ class ValueCondition(NamedTuple):
     def hold(self, codes: Codes, known: Mask | None) -> Mask:
         """Whether each event is counted.
 
-        >>> values_of((7,), others=True).hold(np.array([7, 8, 0]), np.array([True, True, False])).tolist()
+        >>> condition_on((7,), others=True).hold(np.array([7, 8, 0]), np.array([True, True, False])).tolist()
         [False, True, False]
         """
         inside = np.isin(codes, self.codes) != self.others
         return inside if known is None else np.where(known, inside, self.nulls)
 
 
-def values_of(codes: Iterable[int], *, others: bool = False, nulls: bool = False) -> ValueCondition:
+def condition_on(codes: Iterable[int], *, others: bool = False, nulls: bool = False) -> ValueCondition:
     return ValueCondition(np.array(list(codes), np.int64), others, nulls)
 
 
-EVERY = values_of((), others=True, nulls=True)
+EVERY = condition_on((), others=True, nulls=True)
 """All events."""
 
 

@@ -11,7 +11,7 @@ import typer
 
 from mullion.options import DEFAULTS, Isolation, Schedule
 from mullion.surface.exit_code import errors_to_exit_code, say
-from mullion.surface.scripts import Script, read_script
+from mullion.surface.scripts import Script, script_text
 from mullion.surface.warned import Warned, listening
 
 
@@ -30,7 +30,7 @@ def explain(
 ) -> None:
     """Show the shared plan of a script's queries, with its reasons."""
     with errors_to_exit_code():
-        text = read_script(script)
+        text = script_text(script)
         from mullion.engine import Engine
 
         with Engine(schedule=schedule) as engine, listening(Warned(partial(say, "warning", "yellow"))):
@@ -71,7 +71,7 @@ def ask(
     from, is said first: above the table, or on stderr for CSV and JSON.
     """
     with errors_to_exit_code():
-        text = read_script(script)
+        text = script_text(script)
         from mullion.language.parse import parse_query
 
         parse_query(question)

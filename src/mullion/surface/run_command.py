@@ -11,7 +11,7 @@ from mullion.errors import MullionError
 from mullion.options import DEFAULTS, Expiry, Isolation, Method, Options, Schedule, Sharing, Slicing, Way
 from mullion.surface.exit_code import errors_to_exit_code
 from mullion.surface.requests import Log, RunRequest
-from mullion.surface.scripts import Script, read_script
+from mullion.surface.scripts import Script, script_text
 
 
 def _option(help_: str, *names: str, metavar: str | None = None, least: int | None = None) -> typer.models.OptionInfo:
@@ -133,7 +133,7 @@ def run(
             behind_after=behind_after, relief=relief, isolation=isolation,
             strict=strict, compact=compact, overwrite=overwrite,
         )  # fmt: skip
-        text = read_script(script)
+        text = script_text(script)
         seconds = None if for_ is None else _seconds(for_)
         places = _checked_places(out, checkpoint, stats)
         config = _settings(master, conf or [])

@@ -13,7 +13,7 @@ from mullion.errors import MullionError, closest
 Script = Annotated[str, typer.Argument(metavar="SCRIPT.sql", help="A script of Mullion SQL; - reads standard input.")]
 
 
-def read_script(name: str) -> str:
+def script_text(name: str) -> str:
     """The text of a script, or a sentence about why it cannot be read."""
     if name == "-":
         return _decoded(sys.stdin.buffer.read(), "standard input")

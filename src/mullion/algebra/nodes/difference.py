@@ -7,7 +7,7 @@ from mullion.algebra.costs import Estimates, Flow, OperatorCost, total, uncovere
 from mullion.algebra.nodes.base import Node, OperatorReason, OverTwo
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import KeyExpressions, ShardKeys, are_common, merged, renamed
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, are_common, merged_keys, renamed
 from mullion.language.query import Column, Expr
 
 
@@ -43,7 +43,7 @@ class Difference(OverTwo):
     def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
         if not are_common(keys, self):
             return None
-        return merged(side.split_by(renamed(keys, self, side)) for side in self.inputs)
+        return merged_keys(side.split_by(renamed(keys, self, side)) for side in self.inputs)
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         if tells_equals_apart(predicate, self.types):

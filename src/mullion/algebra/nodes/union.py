@@ -8,7 +8,7 @@ from mullion.algebra.costs import Estimates, Flow, OperatorCost, merged_flow, to
 from mullion.algebra.nodes.base import Columns, Node, OperatorReason, OverMany
 from mullion.algebra.nodes.filter import Filter
 from mullion.algebra.nodes.registry import kind
-from mullion.algebra.splitting import KeyExpressions, ShardKeys, merged, renamed
+from mullion.algebra.splitting import KeyExpressions, ShardKeys, merged_keys, renamed
 from mullion.algebra.update_pattern import Pattern
 from mullion.language.query import Expr
 
@@ -61,10 +61,10 @@ class Union(OverMany):
         return total(estimates.passing(part) for part in self.parts)
 
     def split_by(self, keys: KeyExpressions) -> ShardKeys | None:
-        return merged(part.split_by(renamed(keys, self, part)) for part in self.parts)
+        return merged_keys(part.split_by(renamed(keys, self, part)) for part in self.parts)
 
     def split_where_rows_meet(self) -> ShardKeys | None:
-        return merged(part.split_where_rows_meet() for part in self.parts)
+        return merged_keys(part.split_where_rows_meet() for part in self.parts)
 
     def filtered_below(self, predicate: Expr) -> Node | None:
         return Union(tuple(Filter(part, predicate) for part in self.parts))

@@ -86,7 +86,7 @@ def _is_taken(wanted: PairChoice, p: int, place: int, number: int) -> bool:
     return bool(_passed(wanted, p, place) + taken >= of)
 
 
-def codes_of(salt: int, first: Codes, second: Codes) -> Codes:
+def pair_codes(salt: int, first: Codes, second: Codes) -> Codes:
     """What stands for pairs of numbers, as if it were drawn at random, but the same again."""
     codes = np.empty(len(first), np.int64)
     first, second = frozen(first, second)

@@ -134,7 +134,7 @@ def _is_tree_less(count: int, coming: int, instants: int, questions: int) -> boo
 
 
 @njit(cache=True, nogil=True)
-def probe(
+def probe_cells(
     cells: Cells,
     coming: Coming,
     asked: AskedPlaces,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from mullion.planner.schedules.cost import shared_cost
-from mullion.planner.schedules.tasks import Task, merged
+from mullion.planner.schedules.tasks import Task, one_task
 
 MOST_PARTITIONED = 7
 """Sub-groups of which every partition is looked at: 877 of seven."""
@@ -37,16 +37,16 @@ def shortened(subgroups: tuple[Task, ...]) -> tuple[Task, ...]:
     by_period = sorted(subgroups, key=lambda task: (task.period, -task.access))
     has_covers = any(task.slots for task in by_period)
     if len(by_period) <= MOST_PARTITIONED:
-        candidates = [[merged(block) for block in blocks] for blocks in _partitions(by_period)]
+        candidates = [[one_task(block) for block in blocks] for blocks in _partitions(by_period)]
     elif has_covers:
-        candidates = [by_period, [merged(by_period)]]  # who comes along for nothing depends on who else runs
+        candidates = [by_period, [one_task(by_period)]]  # who comes along for nothing depends on who else runs
     else:
         chain = _without_dominated(by_period)
         if len(chain) <= MOST_PARTITIONED:
-            candidates = [[merged(block) for block in blocks] for blocks in _partitions(chain)]
+            candidates = [[one_task(block) for block in blocks] for blocks in _partitions(chain)]
         else:
             candidates = [_merged_further(_divided(chain)), _merged_further(chain)]
-        candidates += [by_period, [merged(by_period)]]
+        candidates += [by_period, [one_task(by_period)]]
     if has_covers:
         apart = _slot_by_slot(by_period)
         candidates += [apart, *([_merged_further(apart)] if len(apart) <= MOST_MERGED else [])]
@@ -73,7 +73,7 @@ def _slot_by_slot(by_period: Sequence[Task]) -> list[Task]:
         for own in task.slots:
             by_slot.setdefault(own.slot, []).append(Task(own.queries, task.period, own.cost, own.finish, (own,)))
     return [
-        merged(task for task in tasks if set(task.queries) <= set(block.queries))
+        one_task(task for task in tasks if set(task.queries) <= set(block.queries))
         for tasks in by_slot.values()
         for block in shortened(tuple(replace(task, slots=()) for task in tasks))
     ]
@@ -88,7 +88,7 @@ def _without_dominated(by_period: Sequence[Task]) -> list[Task]:
             chain.append([task])
         else:
             longer.append(task)
-    return [merged(block) for block in chain]
+    return [one_task(block) for block in chain]
 
 
 def _divided(chain: Sequence[Task]) -> list[Task]:
@@ -97,7 +97,7 @@ def _divided(chain: Sequence[Task]) -> list[Task]:
     for end in range(1, len(chain) + 1):
         options = []
         for start in range(end):
-            block = merged(chain[start:end])
+            block = one_task(chain[start:end])
             cost, blocks = best[start]
             options.append((cost + (block.access + block.finish) / block.period, [*blocks, block]))
         best.append(min(options, key=lambda option: option[0]))
@@ -109,7 +109,7 @@ def _merged_further(tasks: Sequence[Task]) -> list[Task]:
     now, cost = list(tasks), shared_cost(tasks)
     while len(now) > 1:
         pairs = [(i, j) for i in range(len(now)) for j in range(i + 1, len(now))]
-        merges = [[*(t for k, t in enumerate(now) if k not in (i, j)), merged((now[i], now[j]))] for i, j in pairs]
+        merges = [[*(t for k, t in enumerate(now) if k not in (i, j)), one_task((now[i], now[j]))] for i, j in pairs]
         found = min(((shared_cost(tasks), at) for at, tasks in enumerate(merges)), default=(cost, -1))
         if found[0] >= cost:
             break

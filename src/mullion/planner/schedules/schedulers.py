@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 from mullion.options import Schedule
 from mullion.planner.schedules.cost import separate_cost, shared_cost
 from mullion.planner.schedules.hybrid import shortened
-from mullion.planner.schedules.tasks import Task, merged
+from mullion.planner.schedules.tasks import Task, one_task
 
 
 class DueTask(NamedTuple):
@@ -89,7 +89,7 @@ class Aggressive(Conservative):
     name = Schedule.AGGRESSIVE
 
     def tasks(self, subgroups: Sequence[Task]) -> tuple[Task, ...]:
-        return (merged(subgroups),) if subgroups else ()
+        return (one_task(subgroups),) if subgroups else ()
 
 
 class Hybrid(Conservative):

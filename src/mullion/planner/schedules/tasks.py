@@ -53,10 +53,10 @@ class Task:
         return f"{', '.join(self.queries)} every {self.period}"
 
 
-def merged(tasks: Iterable[Task]) -> Task:
+def one_task(tasks: Iterable[Task]) -> Task:
     """One task of several: as often as the most frequent of them.
 
-    >>> merged([Task(("a",), 2, 9), Task(("b",), 3, 14)])
+    >>> one_task([Task(("a",), 2, 9), Task(("b",), 3, 14)])
     Task(queries=('a', 'b'), period=2, access=14, finish=0.0, slots=())
     """
     own = list(tasks)

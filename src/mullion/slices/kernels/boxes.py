@@ -31,7 +31,7 @@ from mullion.planner.runs import RegionRuns
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, EventCells, Stretches, sums_of_boxes
 from mullion.slices.kernels.compiled import DenseRows
-from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_between
+from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_of_predicates
 from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
 
 MOST_CELLS = 1 << 22
@@ -137,7 +137,7 @@ def box_classes(
 
 
 def _stretches(times: Times, progressions: Progressions) -> Stretches:
-    cut = edges_between(progressions, int(times[0]), int(times[-1]))
+    cut = edges_of_predicates(progressions, int(times[0]), int(times[-1]))
     bounds = np.append(np.searchsorted(times, cut.edges), len(times))
     return Stretches(cut.edges, bounds, cut.slots, cut.starts)
 

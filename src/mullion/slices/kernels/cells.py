@@ -19,7 +19,7 @@ class LineCells(NamedTuple):
 
 
 @loop
-def merge(before: LineCells, stays: Array, new: LineCells, out: LineCells) -> None:
+def merge_cells(before: LineCells, stays: Array, new: LineCells, out: LineCells) -> None:
     """The cells that stay and the new ones, all in order."""
     at, j = 0, 0
     for i in range(len(before.line)):

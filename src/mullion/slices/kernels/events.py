@@ -18,7 +18,7 @@ from mullion.expressions.vector import Vector
 from mullion.kernels.arrival import ARRIVAL, FILES, FileOrder, parts_of
 from mullion.kernels.columns import BatchColumns
 from mullion.kernels.extents import never_fails
-from mullion.kernels.lookup import Attached, Prepared, ProbeKey, probe
+from mullion.kernels.lookup import Attached, Prepared, ProbeKey, rows_found
 from mullion.language.query import Expr
 from mullion.language.types import BIGINT, Type
 from mullion.planner.plan import StateColumn
@@ -95,7 +95,7 @@ class Events:
                 continue
             keys: list[ProbeKey] = [events.columns.array(key) for key, _ in lookup.keys]
             keys += [events.batch.column(READ)] if prepared[lookup].versioned else []
-            repeated, row = probe(prepared[lookup], keys, events.length)
+            repeated, row = rows_found(prepared[lookup], keys, events.length)
             if repeated is not None:
                 events = events._repeated(repeated, lookups[:at])
             events.columns.attach(Attached(prepared[lookup], row))

@@ -13,14 +13,14 @@ from mullion.slices.kernels.own_slices import SelectionMask
 from mullion.slices.kernels.slicing import Cut
 
 
-def within(windows: Sequence[Period], cut: Cut, selected: SelectionMask) -> SelectionMask:
+def within_windows(windows: Sequence[Period], cut: Cut, selected: SelectionMask) -> SelectionMask:
     """The selected events that lie in a window; all of them where no windows are given.
 
     Time: O(s) for s slices, and O(n) for n events where some lie in a window and others do not. Requires: the cut has
     all edges of the windows.
 
     >>> cut = Cut(np.array([0, 4, 7]), np.array([0, 2, 3, 4]))
-    >>> within([Period(3, 7)], cut, True).tolist()
+    >>> within_windows([Period(3, 7)], cut, True).tolist()
     [0, 0, 1, 0]
     """
     if not windows or selected is False:

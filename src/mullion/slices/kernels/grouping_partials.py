@@ -20,7 +20,7 @@ from mullion.planner.slices import is_inside
 from mullion.slices.kernels.compiled import DenseRows
 from mullion.slices.kernels.events import Events
 from mullion.slices.kernels.fields import FoldedColumn, Lifted
-from mullion.slices.kernels.gaps import rows_within, within
+from mullion.slices.kernels.gaps import rows_within, within_windows
 from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.layout import SLOT, Nulls, partial_schema, signature_array, table_of
 from mullion.slices.kernels.own_slices import OwnRows, SelectionMask, own_rows
@@ -110,7 +110,7 @@ class GroupingPartials:
         selected = joined.selection(grouping.lookups).selected(trees[at]) if at < len(trees) else True
         groups = joined.groups(grouping.keys) if grouping.keys else None
         cut = self._cut(at)
-        return own_rows(cut, within(self._hopping[at], cut, selected), groups, self._columns)
+        return own_rows(cut, within_windows(self._hopping[at], cut, selected), groups, self._columns)
 
     @cached_property
     def _fields(self) -> Fields:
@@ -206,7 +206,7 @@ class GroupingPartials:
         else:
             fragmented = fragments(index, selection, joined.length)
         cut = joined.cut(self.windows)
-        selected = within(self._hopping[0], cut, self._wanted(fragmented))
+        selected = within_windows(self._hopping[0], cut, self._wanted(fragmented))
         if all(state.partial.is_dense for state in grouping.states):
             return self._dense_shards(fragmented, selected, cut)
         return self._sorted_shards(fragmented, selected, cut)

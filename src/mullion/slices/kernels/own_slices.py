@@ -22,7 +22,7 @@ from mullion.slices.kernels.row_loops import (
     least_of_slices,
     most_of_slices,
     rows_of_events,
-    select,
+    select_events,
     spread,
 )
 from mullion.slices.kernels.slicing import Cut
@@ -71,7 +71,7 @@ def _of_groups(
     event: npt.NDArray[np.int32] | None = None
     if mask is not None:
         room = np.empty(count + 1, np.int32)
-        count = select(cut.bounds, mask, room, upto)
+        count = select_events(cut.bounds, mask, room, upto)
         event = room[:count]
     row = np.empty(count, np.int32)
     group_of, counted = np.empty(count + 1, np.int32), np.empty(count + 1, np.int64)

@@ -219,7 +219,7 @@ def combined(a: float, b: float, operation: int) -> float:
 
 
 @loop
-def first_of_each(ranks: Array, bounds: Array, most: int, out: Array) -> int:
+def first_by_rank(ranks: Array, bounds: Array, most: int, out: Array) -> int:
     """Of the rows bounds[a] to bounds[a + 1] of each answer, the first ones by `ranks` (columns x rows), in order; rows
     of equal ranks as they stand. Returns how many there are together."""
     columns = len(ranks)

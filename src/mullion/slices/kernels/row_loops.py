@@ -22,7 +22,7 @@ from mullion.loops import loop
 
 
 @loop
-def select(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
+def select_events(bounds: Array, selected: Array, event: Array, upto: Array) -> int:
     """The events that are selected, and how many there are up to the end of each slice; there is room for one more."""
     count = 0
     for s in range(len(bounds) - 1):

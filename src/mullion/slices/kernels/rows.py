@@ -110,7 +110,7 @@ def in_units(residues: Real) -> list[Whole] | None:
     return None
 
 
-def edges_between(progressions: Progressions, low: int, high: int) -> Edges:
+def edges_of_predicates(progressions: Progressions, low: int, high: int) -> Edges:
     """The edges of all predicates that events from low to high need."""
     slot, edge = progressions.edges(low, high)
     edges, at = np.unique(edge, return_inverse=True)
@@ -122,7 +122,7 @@ def dense_rows(times: Whole, masks: Masks, fields: Fields, progressions: Progres
     """The rows of a batch, whose events come in the order of time."""
     if not len(times):
         return DenseRows.room(0, len(fields.whole), len(fields.real), len(fields.least))
-    cut = edges_between(progressions, int(times[0]), int(times[-1]))
+    cut = edges_of_predicates(progressions, int(times[0]), int(times[-1]))
     slices = np.searchsorted(cut.edges, times, "right") - 1
     predicates = Predicates(np.stack(masks.codes), masks.table, masks.first)
     return _by_slice(cut, slices, predicates, fields.in_order(slice(None)))

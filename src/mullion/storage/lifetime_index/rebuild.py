@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mullion.expressions.arrays import Codes, Index, Mask
+from mullion.expressions.arrays import Codes, Index, Mask, numbers
 from mullion.storage.lifetime_index.keys import NOT_THERE, IndexKeys
 from mullion.storage.lifetime_index.mapped import Mapped
-from mullion.storage.lifetime_index.rows import END, Fresh, matching, numbers
+from mullion.storage.lifetime_index.rows import END, Fresh, matching
 from mullion.storage.lifetime_index.sub_index import (
     NO_ROWS,
     Change,

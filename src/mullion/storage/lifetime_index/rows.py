@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mullion.expressions.arrays import Index, Mask, Times
+from mullion.expressions.arrays import Index, Mask, Times, numbers
 from mullion.expressions.coding.dictionary import codes_of, combine
 
 START, END = "#start", "#end"
@@ -32,11 +32,6 @@ def timed(rows: pa.Table, start: Times, end: Times, stored: pa.Schema) -> pa.Tab
     if rows.schema.names != stored.names[:-2]:
         raise ValueError(f"the index has the columns {stored.names[:-2]}, not {rows.schema.names}")
     return rows.append_column(START, pa.array(start)).append_column(END, pa.array(end)).cast(stored)
-
-
-def numbers(rows: pa.Table, name: str) -> Times:
-    """A column of whole numbers without NULLs."""
-    return np.asarray(rows.column(name).to_numpy(), np.int64)
 
 
 def alive(rows: pa.Table, at: int) -> pa.Table:
