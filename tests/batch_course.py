@@ -66,7 +66,7 @@ class Course:
         batch = self.source.batch(events, number)
         if self.run.journal is not None:
             self.run.journal.begin(number, [to_journal(query) for query in self.queries])
-        self.run.set_relations(self.wanted, ("r",))
+        self.run.set_relations(self.wanted, {"r": ""})
         self.run.set_queries(self.queries, self.synopses)
         self.run.process(batch)
         return batch

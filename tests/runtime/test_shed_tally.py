@@ -18,7 +18,8 @@ from mullion.language.query import Period
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.due import Due
 from mullion.slices.shed_tally import ShedEvents, ShedTally
-from runtime.test_shedding import ONE_WINDOW, SHEDDING, Decisions, Event, Oracle, S, Trial, play, trials
+from runtime.test_shedding import ONE_WINDOW, S
+from shed_trials import SHEDDING, Decisions, Event, Oracle, Trial, play, trials
 from without_spark import local_engine
 
 RANDOM = "WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT"

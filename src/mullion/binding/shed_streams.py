@@ -181,7 +181,9 @@ class _Rewriting:
             return replace(query, items=(*query.items, share))
         self._check_windows()
         scaled = with_aggregates(query, self._sample.estimate)
-        known = Call("or", (NONE_LOST, SOME_KEPT)) if self._tallied and not query.group_by else None
+        known = None
+        if not query.group_by:
+            known = Call("or", (NONE_LOST, SOME_KEPT)) if self._tallied else SOME_KEPT
         return replace(scaled, items=(*scaled.items, *standard_errors(self._query, self._sample, known), share))
 
     def _share(self) -> Item:

@@ -101,11 +101,14 @@ def answer_at(
     return answer_windows(relation, stream, events, given, at_instants)
 
 
-def ask(query: Query, stream: Stream, events: Rows, tables: TablesWithRows | None = None) -> Answer:
-    """The answer of a question that is asked once, at the end of the input: now is the time of the newest event."""
+def ask(
+    query: Query, stream: Stream, events: Rows, tables: TablesWithRows | None = None, event_time: int | None = None
+) -> Answer:
+    """The answer of a question that is asked once, at the end of the input: now is the time of the newest event, or
+    `event_time`, if shed ones have brought the stream so far."""
 
-    def only_newest(*given: Any) -> list[WindowContent]:
-        view = newest(*given)
+    def only_newest(relation: Relation, times: Sequence[int], partitions: Any) -> list[WindowContent]:
+        view = newest(relation, times, partitions, event_time)
         return [] if view is None else [view]
 
     given = tables or {}

@@ -60,11 +60,14 @@ def answered_at(query: Relation, times: Sequence[int], instants: Collection[int]
     return views[holding[0] :] if holding else []
 
 
-def newest(query: Relation, times: Sequence[int], partitions: Partitions) -> WindowContent | None:
-    """The window of a question that is asked once, at the end of the input; None when there is none yet."""
-    if not times:
+def newest(
+    query: Relation, times: Sequence[int], partitions: Partitions, now: int | None = None
+) -> WindowContent | None:
+    """The window of a question that is asked once, at the end of the input, or when it is `now`; None when there is
+    none yet."""
+    if not times and now is None:
         return None
-    frame, now = _frame(query), times[-1]
+    frame, now = _frame(query), times[-1] if now is None else now
     since = frame.since
     if frame.slide is not None:
         end = now - (now - frame.offset) % frame.slide

@@ -58,7 +58,7 @@ class StreamCounts(RunCounts):
     """The slices that the answered windows are made of: what the final step would combine without synopses."""
     late_by_query: dict[str, int] = field(default_factory=dict)
     shed_by_query: dict[str, int] = field(default_factory=dict)
-    """Events that were shed while the query stood, whatever its WHERE."""
+    """Events that were shed while the query stood, whatever its WHERE; of those that stand now."""
     unprobed_by_query: dict[str, int] = field(default_factory=dict)
     """Of the joins that would have probed with them."""
     scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -70,6 +70,13 @@ class StreamCounts(RunCounts):
     def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         super().keep(before, now)
         self.scheduled = still_counted(self.scheduled, before, now)
+
+    def keep_missed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """The same for what all queries over the stream have missed, those of relations too."""
+        if before != now:
+            self.late_by_query = still_counted(self.late_by_query, before, now)
+            self.shed_by_query = still_counted(self.shed_by_query, before, now)
+            self.unprobed_by_query = still_counted(self.unprobed_by_query, before, now)
 
     def facts(self) -> dict[str, Any]:
         """As EXPLAIN and --stats tell it."""

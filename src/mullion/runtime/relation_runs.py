@@ -161,8 +161,9 @@ class RelationRuns:
         """Of queries that join streams with MEMORY, how many rows they evicted from each window."""
         return {name: facts for run in self.runs.values() for name, facts in run.own.evicted.items()}
 
-    def names_over(self, stream: str) -> tuple[str, ...]:
-        return tuple(name for run in self.over(stream) for name in run.relations)
+    def texts_over(self, stream: str) -> dict[str, str]:
+        """The queries over a stream: names and texts."""
+        return {name: relation.text for run in self.over(stream) for name, relation in run.relations.items()}
 
     def names_probing(self, stream: str) -> tuple[str, ...]:
         """The queries that look for the partners of a stream's events only as far as it does not shed probes."""

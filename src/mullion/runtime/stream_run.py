@@ -19,7 +19,7 @@ played again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -83,13 +83,16 @@ class StreamRun(StreamState):
             if self.is_restored:
                 self._commits.show()
             self.is_restored = False
+        standing = {**self.texts, **self.relations}
+        self.counts.keep_missed(self.texts_counted, standing)
+        self.texts_counted = standing
 
     def set_relations(
-        self, columns: frozenset[str] | None, names: Collection[str], tables: Collection[str] = ()
+        self, columns: frozenset[str] | None, texts: Mapping[str, str], tables: Collection[str] = ()
     ) -> None:
-        """What relations want of the next batch's events, the queries that they answer, and the tables that they look
-        these events up in."""
-        self.wanted, self.relations, self.tables_of_relations = columns, tuple(names), tuple(tables)
+        """What relations want of the next batch's events, the texts of the queries that they answer, and the tables
+        that they look these events up in."""
+        self.wanted, self.relations, self.tables_of_relations = columns, dict(texts), tuple(tables)
 
     # Batches
 

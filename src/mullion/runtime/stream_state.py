@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,9 @@ from mullion.storage.journal import Journal, Standings
 class StreamState(RunState):
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
+
+    texts_counted: Mapping[str, str] = MappingProxyType({})
+    """Of all queries over the stream that were there last, by name, those of relations too."""
 
     tables_of_relations: tuple[str, ...] = ()
     """The tables that relations look its events up in, as these are read."""
@@ -108,8 +112,8 @@ class StreamState(RunState):
         self.keeper: Keeper | None = None
         self.wanted: frozenset[str] | None = None
         """The columns that relations want of the events; None while no relation reads the stream."""
-        self.relations: tuple[str, ...] = ()
-        """The names of the queries that they answer."""
+        self.relations: dict[str, str] = {}
+        """The texts of the queries that they answer, by name."""
         self.intake: EventLog | None = None
         self.view: View | None = None
         """What the last commit left, for questions: replaced as a whole, when it is published."""

@@ -65,7 +65,7 @@ class Batches:
             present = queries(run)
             synopses = self._catalog.synopses_on(name)
             self._entering.relations.enter()
-            run.set_relations(relations.columns_needed(name), relations.names_over(name), relations.tables_read(name))
+            run.set_relations(relations.columns_needed(name), relations.texts_over(name), relations.tables_read(name))
             run.probing = relations.names_probing(name)
         self._sink.set_queries(name, {query.name: query.text for query in present})
         self._runs.read_pasts(run)

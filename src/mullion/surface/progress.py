@@ -145,11 +145,11 @@ def warnings(
             came = counted.events + counted.shed
             what = f"{plural(counted.shed, 'event')} of {name}, {100 * counted.shed / came:.1f} % of those that came,"
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.shed_by_query.items() if number)
-            yield f"{what} were shed because the run was behind (missed by {hit or 'no query'})"
+            yield f"{what} were shed because the run was behind (missed by {hit or 'no query that stands'})"
         if counted.unprobed:
             what = f"joins did not look for the partners of {plural(counted.unprobed, 'event')} of {name}"
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.unprobed_by_query.items() if number)
-            yield f"{what} because the run was behind (pairs missed by {hit or 'no query'})"
+            yield f"{what} because the run was behind (pairs missed by {hit or 'no query that stands'})"
         yield from _late_answers(name, counted.scheduled)
         if counted.odd_times:
             yield counted.odd_times
