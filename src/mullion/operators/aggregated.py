@@ -158,11 +158,11 @@ class AggregatedOperator(Operator):
 
     # Periodic
 
-    def _at_instants(self, clock: Periodic, now: int) -> Delta:
-        timed, low = self._input.rows(), clock.due(self._known_until) + 1
-        first, last = clock.first(timed.start), clock.last(timed.end)
+    def _at_instants(self, instants: Periodic, now: int) -> Delta:
+        timed, low = self._input.rows(), instants.due(self._known_until) + 1
+        first, last = instants.first(timed.start), instants.last(timed.end)
         ended = now >= THE_END
-        high = self._last_instant(clock) if ended else clock.due(now)
+        high = self._last_instant(instants) if ended else instants.due(now)
         self._known_until = now
         until = high + 1 if ended and self._occupancy.endless else high
         seen = (first <= last) & (last >= low) & (first <= until)
@@ -172,38 +172,38 @@ class AggregatedOperator(Operator):
         else:
             ranks = np.arange(max(low, self._occupancy.first), until + 1)
             moments = GroupInstants(np.zeros(len(ranks), np.int64), ranks)
-        start = clock.time(moments.rank) - 1
+        start = instants.time(moments.rank) - 1
         table = self._answers(keys, Grouped(rows, moments, start + 1), start)
-        end = np.where(_stays_on(table, moments, high), FOREVER, start + clock.slide)
+        end = np.where(_stays_on(table, moments, high), FOREVER, start + instants.slide)
         order = self._in_order(table, moments.rank)
         order = order[moments.rank[order] <= high]
         return Delta(self._numbered(table.take(pa.array(order)), start[order], end[order]), Retractions.none(1), now)
 
-    def _last_instant(self, clock: Periodic) -> int:
+    def _last_instant(self, instants: Periodic) -> int:
         """At the end of the input, the last one at which there can be a row."""
         last = self._occupancy.last
         if self._occupancy.endless:
-            last = max(last, self._others.last, int(clock.first(np.array([self.newest]))[0]))
-        return last if self.node.keys else max(last, clock.due(self.newest))
+            last = max(last, self._others.last, int(instants.first(np.array([self.newest]))[0]))
+        return last if self.node.keys else max(last, instants.due(self.newest))
 
     # At every change
 
     def _at_changes(self, now: int) -> Delta:
         timed, marks = self._input.rows(), self._marks(now)
-        clock = self._changes(timed, marks, now)
+        instants = self._changes(timed, marks, now)
         self._known_until = now - 1
-        if not len(clock.times):
+        if not len(instants.times):
             return Delta(TimedRows.empty(self.schema, 1), Retractions.none(1), now)
-        first, last = clock.first(timed.start), clock.last(timed.end)
+        first, last = instants.first(timed.start), instants.last(timed.end)
         seen = last >= -1
         keys, rows = self._grouped_rows(timed.take(seen), first[seen], last[seen])
         if self.node.keys:
-            marked = np.searchsorted(clock.times, marks)
-            moments = every_change(rows.group, rows.first, rows.last, len(clock.times) - 1, marked)
+            marked = np.searchsorted(instants.times, marks)
+            moments = every_change(rows.group, rows.first, rows.last, len(instants.times) - 1, marked)
         else:
-            moments = GroupInstants(np.zeros(len(clock.times), np.int64), np.arange(len(clock.times)))
+            moments = GroupInstants(np.zeros(len(instants.times), np.int64), np.arange(len(instants.times)))
         grouped = Grouped(rows, moments)
-        times = clock.time(moments.rank)
+        times = instants.time(moments.rank)
         there = grouped.count > 0 if self.node.keys else self._is_occupied(times, now)
         return self._replaced(self._answers(keys, grouped, times), times, there, now)
 
@@ -219,12 +219,12 @@ class AggregatedOperator(Operator):
     def _changes(self, timed: TimedRows, marks: Times, now: int) -> Changes:
         """When rows come or leave, and at the marks; without keys also when the first event comes and the last one
         leaves."""
-        clock = Changes.of(timed, self._known_until, now)
+        instants = Changes.of(timed, self._known_until, now)
         if self.node.keys:
-            return Changes(np.union1d(clock.times, marks)) if len(marks) else clock
+            return Changes(np.union1d(instants.times, marks)) if len(marks) else instants
         times = [self._occupancy.first, *([self._last_moment] if now >= THE_END else [])]
         times = [time for time in times if self._known_until < time < now]
-        return Changes(np.union1d(clock.times, [*times, *marks]).astype(np.int64))
+        return Changes(np.union1d(instants.times, [*times, *marks]).astype(np.int64))
 
     @property
     def _last_moment(self) -> int:

@@ -39,8 +39,8 @@ class RankedInstants(Protocol):
 class Periodic:
     """The multiples t of the slide. They see what lives just before them: start < t <= end.
 
-    >>> clock = Periodic(5)
-    >>> clock.first(np.array([3, 5])).tolist(), clock.last(np.array([12, 15])).tolist()
+    >>> instants = Periodic(5)
+    >>> instants.first(np.array([3, 5])).tolist(), instants.last(np.array([12, 15])).tolist()
     ([1, 2], [2, 3])
     """
 

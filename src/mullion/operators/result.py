@@ -131,9 +131,9 @@ class Result:
             self._store.keep(self._is_needed)
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
-    def _due(self, clock: Periodic, now: int) -> int:
+    def _due(self, instants: Periodic, now: int) -> int:
         """The last instant that is due."""
-        return clock.due(now) if self._bound is None else min(clock.due(now), self._bound)
+        return instants.due(now) if self._bound is None else min(instants.due(now), self._bound)
 
     def _nothing_left_until(self, now: int) -> int:
         """Up to when nothing is left to emit. Before any window holds an event there is nothing to emit, and what comes
@@ -162,32 +162,32 @@ class Result:
         row = row if order is None else row[order]
         return [self._table(timed, Changes(timed.start), Emission.of(row, row))]
 
-    def _last_instant(self, clock: Periodic, timed: TimedRows, newest: int | None) -> int:
+    def _last_instant(self, instants: Periodic, timed: TimedRows, newest: int | None) -> int:
         """The last one that sees a row; for DSTREAM the one after it, which sees it gone."""
         after = 1 if self.relation.output == "dstream" else 0
         if self._bound is not None:
             return self._bound + after
         last = self._occupancy.last
         if newest is not None:
-            last = max(last, int(clock.first(np.array([newest]))[0]))
+            last = max(last, int(instants.first(np.array([newest]))[0]))
         if self._has_total:
             return last + after
-        ends = clock.last(timed.end[timed.end < FOREVER])
-        return max(last, int(clock.first(timed.start).max()), int(ends.max(initial=EVER_BEFORE)) + after)
+        ends = instants.last(timed.end[timed.end < FOREVER])
+        return max(last, int(instants.first(timed.start).max()), int(ends.max(initial=EVER_BEFORE)) + after)
 
-    def _at_instants(self, clock: Periodic, timed: TimedRows, high: int) -> list[pa.Table]:
-        relation, low = self.relation, clock.due(self._emitted_until) + 1
+    def _at_instants(self, instants: Periodic, timed: TimedRows, high: int) -> list[pa.Table]:
+        relation, low = self.relation, instants.due(self._emitted_until) + 1
         if relation.stop is not None:
-            high = min(high, clock.due(relation.stop))
-        seen = _visibility(timed, clock)
+            high = min(high, instants.due(relation.stop))
+        seen = _visibility(timed, instants)
         if self._bound is not None:
             seen = seen._replace(last=np.minimum(seen.last, self._bound))
-        before, entered = low - 1, EVER_BEFORE if self._begin is None else clock.since(self._begin)
+        before, entered = low - 1, EVER_BEFORE if self._begin is None else instants.since(self._begin)
         begin = entered if self._bound is None else max(entered, self._occupancy.first)
         if begin > EVER_BEFORE:
             low, before = max(low, begin), max(before, begin)
             timed, seen = _from(begin, timed, seen, entered)
-        return [*self._answers(timed, seen, clock, low, high, before)] if low <= high else []
+        return [*self._answers(timed, seen, instants, low, high, before)] if low <= high else []
 
     def _at_changes(self, timed: TimedRows, now: int, *, ended: bool) -> list[pa.Table]:
         until, begin = FOREVER if ended else now, self._begin
@@ -195,23 +195,25 @@ class Result:
             until, begin = until if ended else min(until, self._bound), self._occupancy.first
             timed = timed.take(timed.start < self._bound)
             timed = replace(timed, end=np.where(timed.end < FOREVER, np.minimum(timed.end, self._bound), FOREVER))
-        clock = Changes.of(timed, self._emitted_until, until)
-        low, high = 0, len(clock.times) - 1
+        instants = Changes.of(timed, self._emitted_until, until)
+        low, high = 0, len(instants.times) - 1
         if begin is not None:
-            low = int(np.searchsorted(clock.times, begin))
+            low = int(np.searchsorted(instants.times, begin))
         if self.relation.stop is not None:
-            high = int(np.searchsorted(clock.times, self.relation.stop, "right")) - 1
-        return [*self._answers(timed, _visibility(timed, clock), clock, low, high, low - 1)] if low <= high else []
+            high = int(np.searchsorted(instants.times, self.relation.stop, "right")) - 1
+        return (
+            [*self._answers(timed, _visibility(timed, instants), instants, low, high, low - 1)] if low <= high else []
+        )
 
     def _answers(
-        self, timed: TimedRows, seen: Visibility, clock: RankedInstants, low: int, high: int, before: int
+        self, timed: TimedRows, seen: Visibility, instants: RankedInstants, low: int, high: int, before: int
     ) -> Iterator[pa.Table]:
         """What is emitted from low to high, when the result is looked at from `before` on."""
         for emission in self._emitter.emissions(timed, seen, low, high, before):
             if self._left < 0:
                 return
             self._left -= len(emission.rank)
-            yield self._table(timed, clock, emission)
+            yield self._table(timed, instants, emission)
 
     @property
     def exceeded(self) -> bool:
@@ -223,9 +225,9 @@ class Result:
         """How many rows wait to be emitted, until a window holds an event."""
         return self.rows_held if self._has_total and self._periodic is not None else 0
 
-    def _table(self, timed: TimedRows, clock: RankedInstants, emission: Emission) -> pa.Table:
+    def _table(self, timed: TimedRows, instants: RankedInstants, emission: Emission) -> pa.Table:
         """The answer's columns."""
-        ends = clock.time(emission.rank)
+        ends = instants.time(emission.rank)
         longest = self.relation.longest
         known = np.ones(len(ends), np.bool_)
         arrays = [_times(ends - (longest or 0), known & (longest is not None)), _times(ends, known)]
@@ -243,14 +245,14 @@ class Result:
 
     def _is_needed(self, timed: TimedRows) -> Mask:
         """Which rows can still be emitted."""
-        clock = self._periodic
-        if clock is None:
+        instants = self._periodic
+        if instants is None:
             return (timed.start if self._is_emitted_once else timed.end) > self._emitted_until
-        emitted, comes = clock.due(self._emitted_until), clock.first(timed.start)
+        emitted, comes = instants.due(self._emitted_until), instants.first(timed.start)
         if self._is_emitted_once:  # all that is there at the first instant comes then
-            comes = comes if self._begin is None else np.maximum(comes, clock.since(self._begin))
+            comes = comes if self._begin is None else np.maximum(comes, instants.since(self._begin))
             return comes > emitted
-        leaves = clock.last(timed.end) + (0 if self.relation.output in ("rstream", "wstream") else 1)
+        leaves = instants.last(timed.end) + (0 if self.relation.output in ("rstream", "wstream") else 1)
         return (comes > emitted) | (leaves > emitted)
 
     @property
@@ -287,11 +289,11 @@ def _rows_end(node: Node) -> bool:
     return window is None or not (window.is_endless or window.internal or window.rows is not None)
 
 
-def _visibility(timed: TimedRows, clock: RankedInstants) -> Visibility:
+def _visibility(timed: TimedRows, instants: RankedInstants) -> Visibility:
     place, order = np.arange(len(timed)), in_time_order(timed.start, timed.ids)
     if order is not None:
         place[order] = np.arange(len(timed))
-    return Visibility(clock.first(timed.start), clock.last(timed.end), place)
+    return Visibility(instants.first(timed.start), instants.last(timed.end), place)
 
 
 def _from(begin: int, timed: TimedRows, seen: Visibility, entered: int) -> tuple[TimedRows, Visibility]:
