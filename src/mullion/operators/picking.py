@@ -30,20 +30,17 @@ def picked(tables: Sequence[pa.Table], index: Index) -> pa.Table:
     """
     if len(tables) == 1:
         return tables[0].take(pa.array(index))
-    rows = sum(map(len, tables))
-    if rows <= COPIED * min(len(tables), len(index)) + SORTED * len(index):
-        return pa.concat_tables(tables).take(pa.array(index))
-    return _picked_from_each(tables, index)
-
-
-def _picked_from_each(tables: Sequence[pa.Table], index: Index) -> pa.Table:
     offsets = np.cumsum([0, *map(len, tables)])
+    if offsets[-1] <= COPIED:
+        return pa.concat_tables(tables).take(pa.array(index))
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     bounds = np.searchsorted(ordered, offsets)
-    own = [(table, ordered[bounds[i] : bounds[i + 1]] - offsets[i]) for i, table in enumerate(tables)]
-    parts = [table.take(pa.array(rows)) for table, rows in own if len(rows)]
-    together = pa.concat_tables(parts) if parts else tables[0].slice(0, 0)
+    asked = np.flatnonzero(np.diff(bounds)).tolist()
+    if offsets[-1] <= COPIED * len(asked) + SORTED * len(index):
+        return pa.concat_tables(tables).take(pa.array(index))
+    parts = [tables[i].take(pa.array(ordered[bounds[i] : bounds[i + 1]] - offsets[i])) for i in asked]
+    together = pa.concat_tables(parts or [tables[0].slice(0, 0)])
     back = np.empty(len(index), np.intp)
     back[order] = np.arange(len(index))
     return together.take(pa.array(back))
