@@ -329,6 +329,14 @@ def test_explain_shows_groups_sub_groups_periods_and_costs() -> None:
     assert Engine().explain().to_dict()["plans"] == []
 
 
+def test_a_query_that_takes_the_answers_of_another_did_not_ask_for_its_period() -> None:
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts")
+    for name, (window, slide) in {"a": (10, 2), "b": (15, 3), "c": (15, 9)}.items():
+        engine.execute(f"CREATE QUERY {name} AS SELECT max(x) AS n FROM s [RANGE {window} s SLIDE AT MOST {slide} s]")
+    assert "updated every 1 s: a with b (asked every 3 s), c every 2 s;" in str(engine.explain())
+
+
 def test_explain_names_the_rules_of_covers_and_both_costs() -> None:
     engine = Engine()
     engine.execute("CREATE STREAM s (ts TIMESTAMP, x INT) USING rate TIMESTAMP BY ts")

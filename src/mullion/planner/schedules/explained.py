@@ -116,12 +116,15 @@ def _shared_text(group: Group) -> str:
 
 
 def _task_text(group: Group, task: Task) -> str:
-    """The queries of a task by sub-group, with the periods that were asked for where they are others."""
-    parts = []
+    """The queries of a task by sub-group, with the periods that were asked for where they are others. Those that take
+    the answers of another have asked for a longer one."""
+    parts, following = [], {name for name, _ in group.followers}
     for subgroup in group.subgroups:
-        asked = f" (asked every {duration_text(subgroup.period * group.key.step)})"
         if own := [name for name in subgroup.queries if name in task.queries]:
-            parts.append(_listed(own) + (asked if subgroup.period != task.period else ""))
+            asked = f" (asked every {duration_text(subgroup.period * group.key.step)})"
+            leading = _listed([name for name in own if name not in following])
+            followed = [_listed(names)] if (names := [name for name in own if name in following]) else []
+            parts.append(", ".join([leading + (asked if subgroup.period != task.period else ""), *followed]))
     return f"{' with '.join(parts)} every {duration_text(task.period * group.key.step)}"
 
 
