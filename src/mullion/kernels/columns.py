@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.column_names import names_read
-from mullion.expressions.arrays import Codes
+from mullion.expressions.arrays import Codes, Mask
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.evaluate import Evaluation
 from mullion.expressions.vector import Vector, dictionary_of, dtype_of
@@ -34,7 +34,9 @@ class BatchColumns(Mapping[str, Vector]):
         self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
         self._values: dict[Expr, Vector] = {}
         self._extremes: dict[str, tuple[int, int] | None] = {}
-        self._evaluation = Evaluation(self, length)
+        self._evaluation = _OverEvents(self)
+        self._different: dict[str, Evaluation] = {}
+        """Over the different texts of a column."""
 
     @staticmethod
     def of(
@@ -122,26 +124,33 @@ class BatchColumns(Mapping[str, Vector]):
         """An expression that reads one column of texts, or columns of one table: its value for each different text or
         row of the table, and which of them each event has."""
         expr = self._known(expr)
+        found = self.over_different(expr)
+        if found is None:
+            return None
+        codes, evaluation = found
+        return codes, evaluation.columns[expr.name] if isinstance(expr, Column) else evaluation.full(expr)
+
+    def over_different(self, expr: Expr) -> tuple[Codes, Evaluation] | None:
+        """Which of the different texts, or rows of a table, each event has, and what evaluates over these."""
         read = names_read(expr)
         tables = {id(self._attached[name]): self._attached[name] for name in read if name in self._attached}
         if len(tables) == 1 and all(name in self._attached for name in read):
             (table,) = tables.values()
             rows = {name: table.of_rows(name) for name in read}
-            return table.codes, Evaluation(rows, table.prepared.length + 1).full(expr)
+            return table.codes, Evaluation(rows, table.prepared.length + 1)
         if len(read) != 1:
             return None
         name = next(iter(read))
         if not self.is_text(name):
             return None
         codes, values = self.dictionary(name)
-        if isinstance(expr, Column):
-            return codes, values
-        return codes, Evaluation({name: values}, len(values)).full(expr)
+        return codes, self._different.setdefault(name, Evaluation({name: values}, len(values)))
 
     def forget_steps(self) -> None:
         """Let go of what was computed on the way to values; they themselves are kept. A step that is needed again is
         computed again: hundreds of expressions have more steps than memory should hold."""
         self._evaluation.values.clear()
+        self._different.clear()
 
     def bad(self, expr: Expr) -> npt.NDArray[np.bool_] | None:
         """Where the expression met a bad value; None where it met none."""
@@ -161,3 +170,23 @@ class BatchColumns(Mapping[str, Vector]):
     def _known(self, expr: Expr) -> Expr:
         name = self._named.get(expr)
         return expr if name is None else Column(name)
+
+
+class _OverEvents(Evaluation):
+    """Evaluates over events. A part that reads texts of one column alone is evaluated over its different texts."""
+
+    def __init__(self, columns: BatchColumns) -> None:
+        super().__init__(columns, columns.length)
+        self._columns = columns
+
+    def compute(self, expr: Expr) -> Vector:
+        found = None if isinstance(expr, Column) else self._columns.by_dictionary(expr)
+        return super().compute(expr) if found is None else found[1].take(found[0])
+
+    def bad(self, expr: Expr) -> Mask | None:
+        found = None if isinstance(expr, Column) else self._columns.over_different(expr)
+        if found is None:
+            return super().bad(expr)
+        codes, evaluation = found
+        bad = evaluation.some_bad(expr)
+        return None if bad is None else bad[codes]

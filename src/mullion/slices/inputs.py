@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.expressions.typing import type_of
-from mullion.language.query import Column, Expr, walk
+from mullion.language.query import Column, Expr, rewrite, walk
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.planner.plan import Grouping
@@ -116,10 +116,35 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
         return False
     if is_kernel_only(expr):
         return True
-    if is_vectorised(expr, grouping.types):
+    if columns_of(expr) & _looked_up(grouping):
         return True
-    read = columns_of(expr)
-    return bool(read & _looked_up(grouping)) or (len(read) == 1 and grouping.types[next(iter(read))].kind == "string")
+    return _is_by_arrays_and_texts(expr, grouping.types)
+
+
+def _is_by_arrays_and_texts(expr: Expr, types: Mapping[str, Type]) -> bool:
+    """Whether every step works on whole arrays, but for parts that read one column of texts: these are computed once
+    for each different text.
+
+    >>> from mullion.language.query import Call, Cast
+    >>> from mullion.language.types import DOUBLE, STRING
+    >>> types = {"code": STRING, "name": STRING, "n": DOUBLE}
+    >>> code, name, n = (Column(each) for each in types)
+    >>> sum_ = Call("add", (Cast(code, DOUBLE), n))
+    >>> [_is_by_arrays_and_texts(e, types) for e in (sum_, Call("upper", (name,)), Call("locate", (code, name)))]
+    [True, True, False]
+    """
+    apart: dict[str, Type] = {}
+
+    def set_apart(part: Expr) -> Expr | None:
+        read = () if isinstance(part, Column) else columns_of(part)
+        if len(read) != 1 or types[next(iter(read))].kind != "string":
+            return None
+        name = f"#{len(apart)}"
+        apart[name] = type_of(part, types)
+        return Column(name)
+
+    rest = rewrite(expr, set_apart)
+    return is_vectorised(rest, {**types, **apart})
 
 
 def _lasting_name(kind: str, expr: Expr) -> str:
