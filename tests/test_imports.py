@@ -110,3 +110,11 @@ def test_the_front_door_does_not_import_pyspark_itself() -> None:
 )
 def test_the_check_itself(layer: str, source: str, wrong: list[str]) -> None:
     assert violations(layer, ast.parse(source)) == wrong
+
+
+def test_loops_are_compiled_in_one_place() -> None:
+    """numba's own cache would go on running what a loop called before an upgrade."""
+    named = (
+        path for path, (_, tree) in source_trees().items() if any(name.startswith("numba") for name in imported(tree))
+    )
+    assert sorted(map(str, named)) == ["loops.py", "surface/compiling.py"]

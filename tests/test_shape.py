@@ -27,10 +27,7 @@ def too_large(source: str, tree: ast.Module) -> Iterator[str]:
 
 
 def _is_compiled(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(
-        "njit" in ast.unparse(decorator) or ast.unparse(decorator) in ("loop", "inlined_loop")
-        for decorator in function.decorator_list
-    )
+    return any(ast.unparse(decorator) in ("loop", "inlined_loop") for decorator in function.decorator_list)
 
 
 def test_nothing_is_too_large() -> None:

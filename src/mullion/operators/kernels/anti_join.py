@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from mullion.expressions.arrays import Array, Unsigned
 from mullion.instants import NEVER
+from mullion.loops import loop
 from mullion.operators.kernels.expiry_heap import Heap, pop, push, replace_first
 from mullion.operators.kernels.stays import EarlyEnds, Stays, add_early_end, add_stay
 
@@ -46,7 +45,7 @@ class LeftRows(NamedTuple):
     behind_change: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def presence_changes(
     code: Array, start: Array, end: Array, now: int, until: Array, expiries: Heap, size: int, changes: KeyChanges
 ) -> tuple[int, int]:
@@ -89,7 +88,7 @@ def presence_changes(
     return count, size
 
 
-@njit(cache=True, nogil=True)
+@loop
 def left_stays(rows: LeftRows, changes: KeyChanges, stays: Stays, early_ends: EarlyEnds) -> tuple[int, int, int]:
     """What one step makes of rows of the left: the stretches of their lives in which the right has not their key.
 

@@ -11,13 +11,13 @@ Time: linear, but for keys that are closed again and again within one batch.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.instants import FOREVER
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def mark_broken(order: Array, first: Array, times: Array, closes: Array, span: int, broken: Array) -> None:
     """Mark events that lie in [t, t + span) of an event t that closed their key before they came. `broken` tells those
     that are known to be; an event that is closes nothing. `first` is where each key begins in `order`."""

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Codes, Counts, Index, Mask, Real, Times
 from mullion.expressions.coding.hashes import mixed_with
 from mullion.expressions.readonly import frozen
+from mullion.loops import loop
 from mullion.operators.kernels.join import PORTION, KeyRuns, PairBuffers, Pairs, Side, room_for, sides
 
 
@@ -74,7 +74,7 @@ def taken_of(which: Index, number: Codes, wanted: PairChoice) -> Mask:
     return taken
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _is_taken(wanted: PairChoice, p: int, place: int, number: int) -> bool:
     """Whether a pair is, when so many come before it."""
     if wanted.chance[p] < 1.0:
@@ -100,26 +100,26 @@ def dice(codes: Codes) -> Real:
     return thrown
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _mix(salt: int, first: Array, second: Array, codes: Array) -> None:
     for i in range(len(first)):
         codes[i] = mixed_with(mixed_with(salt, first[i]), second[i])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _drawn(salt: int, first: int, second: int) -> float:
     """A number between 0 and 1 by the numbers of the rows of a pair: as if it were random, but the same again."""
     return float(np.uint64(mixed_with(mixed_with(salt, first), second)) >> np.uint64(11)) / float(1 << 53)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _passed(wanted: PairChoice, p: int, place: int) -> int:
     """How much of the way to the next pair that is taken has been passed, when so many come before it. A pair adds
     `taken`, and the one that reaches `of` is taken: of all exactly as many, each equally likely."""
     return int((int(wanted.phase[p] * wanted.of[p]) + place * wanted.taken[p]) % wanted.of[p])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _take(which: Array, number: Array, wanted: PairChoice, taken: Array) -> None:
     for i in range(len(which)):
         p = which[i]
@@ -127,7 +127,7 @@ def _take(which: Array, number: Array, wanted: PairChoice, taken: Array) -> None
         wanted.seen[p] += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _choose(
     probe: Side, stored: Side, number: Array, wanted: PairChoice, before: int, at: Array, out: PairBuffers
 ) -> int:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
 from mullion.instants import NEVER
+from mullion.loops import loop
 from mullion.operators.kernels.stays import EarlyEnds, Stays
 
 LEFT_ENDS, RIGHT_CHANGES, LEFT_STARTS = 0, 1, 2
@@ -53,7 +53,7 @@ class RowChanges(NamedTuple):
     """The row of the left that starts or ends, or by how much the right changes."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def surplus(
     values: ChangedValues, rows: MinuendRows, changes: RowChanges, before: int, stays: Stays, early_ends: EarlyEnds
 ) -> tuple[int, int]:
@@ -117,7 +117,7 @@ def surplus(
     return count, ended
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _close(
     i: int, at: int, before: int, rows: MinuendRows, stays: Stays, count: int, early_ends: EarlyEnds, ended: int
 ) -> tuple[int, int]:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from mullion.expressions.arrays import Array, Unsigned
 from mullion.instants import FOREVER, NEVER
+from mullion.loops import loop
 from mullion.operators.kernels.expiry_heap import Heap, pop, push, replace_first
 from mullion.operators.kernels.stays import Stays
 
@@ -53,7 +52,7 @@ class StoredRows(NamedTuple):
     link: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def delta_star(
     rows: CodedRows, now: int, outlook: Outlook, expiries: Heap, size: int, results: CodedRows, over: Array
 ) -> tuple[int, int, int]:
@@ -101,13 +100,13 @@ def delta_star(
     return count, _without_result(over, ended, result_end), size
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _copy_ids(ids: Array, row: Unsigned, out: Array, at: Unsigned) -> None:
     for k in range(ids.shape[1]):
         out[at, Unsigned(k)] = ids[row, Unsigned(k)]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _without_result(codes: Array, size: int, result_end: Array) -> int:
     """Leave, in front, each of the codes once that has no result any more. Returns how many they are."""
     kept = 0
@@ -121,7 +120,7 @@ def _without_result(codes: Array, size: int, result_end: Array) -> int:
     return kept
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _youngest(c: int, at: int, stored: StoredRows, linked: bool) -> int:
     """The stored row of a code that takes over at a time, -1 for none. It is searched for by the links, newest rows
     first, or by looking at all rows."""
@@ -137,7 +136,7 @@ def _youngest(c: int, at: int, stored: StoredRows, linked: bool) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@loop
 def naive(
     fresh: Array,
     due: Array,
@@ -180,7 +179,7 @@ def naive(
     return count, ended
 
 
-@njit(cache=True, nogil=True)
+@loop
 def crossings(code: Array, step: Array, count: Array, out: Array) -> int:
     """Which of some events, in the order of time, make a code's count leave zero or come back to it."""
     crossed = 0

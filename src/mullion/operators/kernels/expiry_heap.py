@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 
 class Heap(NamedTuple):
@@ -20,7 +20,7 @@ class Heap(NamedTuple):
     items: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def push(heap: Heap, size: int, end: int, item: int) -> None:
     """Add an entry to a heap of `size`."""
     ends, items = heap
@@ -34,7 +34,7 @@ def push(heap: Heap, size: int, end: int, item: int) -> None:
     ends[at], items[at] = end, item
 
 
-@njit(cache=True, nogil=True)
+@loop
 def replace_first(heap: Heap, size: int, end: int, item: int) -> None:
     """Put an entry into the place of the first one of a heap of `size`."""
     ends, items = heap
@@ -52,14 +52,14 @@ def replace_first(heap: Heap, size: int, end: int, item: int) -> None:
     ends[at], items[at] = end, item
 
 
-@njit(cache=True, nogil=True)
+@loop
 def pop(heap: Heap, size: int) -> None:
     """Take the first entry of a heap of `size` away."""
     last = Unsigned(size - 1)
     replace_first(heap, size - 1, heap.ends[last], heap.items[last])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def push_all(heap: Heap, size: int, new_ends: Array, new_items: Array) -> int:
     for i in range(len(new_ends)):
         push(heap, size, new_ends[i], new_items[i])
@@ -67,7 +67,7 @@ def push_all(heap: Heap, size: int, new_ends: Array, new_items: Array) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@loop
 def pop_before(heap: Heap, size: int, now: int, out: Array) -> int:
     """Take away all that end before `now`, into `out` in the order of their ends; returns how many they are."""
     count = 0

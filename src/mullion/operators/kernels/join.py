@@ -16,11 +16,11 @@ from math import log2
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Codes, Index, Times, Unsigned
 from mullion.expressions.coding.hashes import Keys
 from mullion.expressions.readonly import frozen
+from mullion.loops import loop
 
 PORTION = 1 << 21
 """So many pairs are held at a time."""
@@ -180,7 +180,7 @@ def ranges_expanded(first: Index, last: Index) -> tuple[Index, Index]:
     return rows, np.arange(len(rows)) - np.repeat(before - first, counts)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
     """Where two sorted lists of different numbers have the same one."""
     i, j, count = 0, 0, 0
@@ -193,7 +193,7 @@ def _merge(a: Array, b: Array, in_a: Array, in_b: Array) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _pair_up(probe: Side, stored: Side, at: Array, out: PairBuffers) -> int:
     """Fill the output with pairs, going on from the run and rows in `at`, which then tell where to go on."""
     count, room = 0, len(out.probe)
@@ -220,7 +220,7 @@ def _pair_up(probe: Side, stored: Side, at: Array, out: PairBuffers) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
     for run in range(len(probe.first)):
         for p in range(probe.first[run], probe.last[run]):
@@ -234,7 +234,7 @@ def _count(probe: Side, stored: Side, ages: Array, counts: Array) -> None:
                     counts[Unsigned(p), Unsigned(grain)] += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def distance(start: Times, rows: Index, other: Times, others: Index) -> float:
     """The time between the starts of the two rows of each pair, together."""
     total = 0.0

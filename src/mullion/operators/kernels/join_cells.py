@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 from mullion.slices.kernels.ranges import ADD, LEAST, MOST
 
 ADD_DOUBLES = 3
@@ -56,7 +56,7 @@ class AnswerStates(NamedTuple):
     """Number x answer."""
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fold(into: Array, at: int, states: Array, row: int, operations: Array) -> None:
     """Combines the numbers of a row with those at a place."""
     own, given = into.view(np.float64), states.view(np.float64)
@@ -75,7 +75,7 @@ def fold(into: Array, at: int, states: Array, row: int, operations: Array) -> No
 NOWHERE = np.iinfo(np.int64).min
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _youngest(cells: Cells, low: int, high: int) -> int:
     """Where the youngest cell of a group that has a result begins."""
     for cell in range(high - 1, low - 1, -1):
@@ -85,7 +85,7 @@ def _youngest(cells: Cells, low: int, high: int) -> int:
     return NOWHERE
 
 
-@njit(cache=True, nogil=True)
+@loop
 def count(cells: Cells, coming: Coming, asked: AskedPlaces, longest: int, counts: Array) -> None:
     """How many groups answer each question: those with a result that is not placed before it begins."""
     for group in range(len(cells.bounds) - 1):
@@ -103,7 +103,7 @@ def count(cells: Cells, coming: Coming, asked: AskedPlaces, longest: int, counts
                 counts[Unsigned(asked.numbers[at])] += youngest >= asked.begins[at]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _plant(tree: Array, cells: Cells, low: int, high: int, operations: Array, identity: Array) -> None:
     """Intervals of 1, 2, 4, .. neighbouring cells of a group: tree[i] is of as many, up to the i-th youngest, as the
     lowest bit of i says (Fenwick 1994)."""
@@ -116,7 +116,7 @@ def _plant(tree: Array, cells: Cells, low: int, high: int, operations: Array, id
             fold(tree, i + (i & -i), tree, i, operations)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _add(tree: Array, count: int, at: int, states: Array, row: int, operations: Array) -> None:
     """Adds a result to the intervals that hold the cell it goes to."""
     while at <= count:
@@ -124,7 +124,7 @@ def _add(tree: Array, count: int, at: int, states: Array, row: int, operations: 
         at += at & -at
 
 
-@njit(cache=True, nogil=True)
+@loop
 def _is_tree_less(count: int, coming: int, instants: int, questions: int) -> bool:
     """Whether intervals cost less than walks, in accesses."""
     height = 1
@@ -133,7 +133,7 @@ def _is_tree_less(count: int, coming: int, instants: int, questions: int) -> boo
     return instants * count > 2 * (count + (coming + questions) * height)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def probe_cells(
     cells: Cells,
     coming: Coming,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> None:
     """Put rows first .. size on the lists; `last` has where the list of each code begins."""
     for row in range(first, size):
@@ -16,7 +15,7 @@ def link_all(first: int, size: int, code: Array, last: Array, link: Array) -> No
         last[c] = row
 
 
-@njit(cache=True, nogil=True)
+@loop
 def linked_rows(codes: Array, since: int, last: Array, link: Array, end: Array, out: Array) -> int:
     """The rows of some codes that end after `since`; returns how many. Those that have ended leave the list."""
     count = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 from mullion.operators.kernels.multiway_windows import (
     ABSENT,
     COMPARED,
@@ -26,7 +26,7 @@ ALONE = np.empty(0, np.int64)
 ALWAYS = np.iinfo(np.int64).min
 
 
-@njit(cache=True, nogil=True)
+@loop
 def compute_join(
     windows: LinkedWindows,
     out: ResultBuffers,
@@ -83,7 +83,7 @@ def compute_join(
     windows.counts[LOOKED_AT] += looked_at
 
 
-@njit(cache=True, nogil=True)
+@loop
 def eager(windows: LinkedWindows, out: ResultBuffers, takes_out: Array) -> None:
     """Each tuple is joined as it comes, after the other windows were rid of what has expired (golab Algorithm 2).
     A negative tuple removes its tuple and is then joined like any other.
@@ -107,7 +107,7 @@ def eager(windows: LinkedWindows, out: ResultBuffers, takes_out: Array) -> None:
         compute_join(windows, out, k, ALONE, now, sign, ALWAYS, False)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def eager_lazy_expiry(windows: LinkedWindows, out: ResultBuffers, delta: int) -> None:
     """As `eager`, but windows are rid of what has expired at multiples of delta alone (golab 5.2.1, Algorithm 3).
 
@@ -128,7 +128,7 @@ def eager_lazy_expiry(windows: LinkedWindows, out: ResultBuffers, delta: int) ->
         compute_join(windows, out, e, ALONE, now, 1, now, True)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def lazy(windows: LinkedWindows, out: ResultBuffers, takes_out: Array, delta: int, restore: bool) -> None:
     """Executed at every multiple of delta: new tuples of equal values are joined together (golab 5.2.2, Algorithm 4),
     with `restore` also those that met between two executions and are gone (Algorithm 5).
@@ -173,7 +173,7 @@ def lazy(windows: LinkedWindows, out: ResultBuffers, takes_out: Array, delta: in
             cuts += 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def execute(
     windows: LinkedWindows,
     out: ResultBuffers,

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 NOBODY = -1
 COMPARED, LOOKED_AT, CHECKED, RESULTS, ENDS, HELD, MOST_HELD = range(7)
@@ -50,7 +49,7 @@ class ResultBuffers(NamedTuple):
     sign: Array
 
 
-@njit(cache=True, nogil=True)
+@loop
 def insert(windows: LinkedWindows, e: int) -> None:
     s, b = windows.stream[e], windows.value[e] % windows.head.shape[1]
     last = windows.tail[s, b]
@@ -65,7 +64,7 @@ def insert(windows: LinkedWindows, e: int) -> None:
     windows.counts[MOST_HELD] = max(windows.counts[MOST_HELD], windows.counts[HELD])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def remove(windows: LinkedWindows, e: int) -> None:
     s, b = windows.stream[e], windows.value[e] % windows.head.shape[1]
     left, right = windows.before[e], windows.after[e]
@@ -81,7 +80,7 @@ def remove(windows: LinkedWindows, e: int) -> None:
     windows.counts[HELD] -= 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def expire(windows: LinkedWindows, but: int, last_end: int) -> None:
     """Remove what ends at `last_end` or before from all windows but one. Every bucket is looked at."""
     checked = 0
@@ -99,7 +98,7 @@ def expire(windows: LinkedWindows, but: int, last_end: int) -> None:
     windows.counts[CHECKED] += checked
 
 
-@njit(cache=True, nogil=True)
+@loop
 def emit(windows: LinkedWindows, out: ResultBuffers, k: int, chosen: Array, now: int, end: int, sign: int) -> None:
     """One result: tuple k with those that were chosen from the windows that it probes."""
     row = windows.counts[RESULTS]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from mullion.expressions.arrays import Array, Unsigned
+from mullion.loops import loop
 
 
 class Stays(NamedTuple):
@@ -44,7 +44,7 @@ class EarlyEnds(NamedTuple):
         return EarlyEnds(*(column[:count] for column in self))
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_stay(stays: Stays, count: int, row: int, start: int, end: int) -> int:
     """One more stay after so many; returns how many there are then."""
     at = Unsigned(count)
@@ -52,7 +52,7 @@ def add_stay(stays: Stays, count: int, row: int, start: int, end: int) -> int:
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@loop
 def add_early_end(early_ends: EarlyEnds, count: int, row: int, start: int, end: int) -> int:
     """One more early end after so many; returns how many there are then."""
     at = Unsigned(count)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from mullion.expressions.arrays import Array
+from mullion.loops import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def is_in_time_order(start: Array, ids: Array) -> bool:
     """Whether rows go by start, then by ids. Stops at the first that does not."""
     for i in range(1, len(start)):
