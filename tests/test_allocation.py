@@ -55,6 +55,32 @@ def test_what_the_user_chose_stays(name: str) -> None:
     assert played("keep", **{name: "2" if name.startswith("MALLOC") else "glibc.malloc.arena_max=2"})[0] == "False"
 
 
+GROWING = """
+import sys
+import numpy as np, pyarrow as pa
+from mullion.allocation import give_back, keep_freed_memory, resident_bytes
+
+most = 64 << 20
+keep_freed_memory(most if sys.argv[1] == "give" else None)
+before, kept = resident_bytes(), []
+for size in range(1_000_000, 3_000_000, 100_000):
+    columns = [np.ones(size) for _ in range(4)]
+    kept.append(pa.array(["small"]).take(pa.array([0])))
+    del columns
+    give_back()
+print(resident_bytes() - before < 2 * most)
+"""
+
+
+@glibc
+@pytest.mark.parametrize("what", ["give", "keep"])
+@pytest.mark.slow
+def test_what_lies_free_is_bounded(what: str) -> None:
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "LD_PRELOAD", "GLIBC_", "ARROW_"))}
+    done = subprocess.run([sys.executable, "-c", GROWING, what], capture_output=True, text=True, check=True, env=own)
+    assert done.stdout.strip() == str(what == "give")
+
+
 @pytest.fixture
 def nothing_left_alone() -> Iterator[None]:
     """The tests themselves have the collector leave something alone."""

@@ -2,7 +2,8 @@
 
 A batch allocates and frees hundreds of columns of many megabytes. By default each goes back to the system when it is
 freed, and its pages are taken from there and cleared again one batch later: on virtual machines this was half of the
-time of a run. What malloc holds is bounded by what batches take at most, which `memory` bounds.
+time of a run. What lies free in pieces that are too small for what comes, as between texts of different lengths, is
+given back when it becomes much.
 
 Numpy asks for huge pages for all that is large. Where memory has been in use for hours there are few, and the system
 moves other pages out of the way first: a page that was taken then cost ten times as much.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import resource
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +33,24 @@ SETTINGS = {
 }
 
 
-def keep_freed_memory() -> bool:
-    """Let malloc keep what is freed, and Arrow use it; returns whether that was done.
+class _Mallinfo(ctypes.Structure):
+    """What malloc tells of itself: struct mallinfo2 of glibc."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"
+        )
+    )  # fmt: skip
+
+
+_most_free: int | None = None
+_resident = 0
+"""Bytes that the process had when something was last given back."""
+
+
+def keep_freed_memory(most: int | None = None) -> bool:
+    """Let malloc keep what is freed, up to so many bytes, and Arrow use it; returns whether that was done.
 
     Where the user has chosen an allocator or its settings by the environment, and without glibc, nothing changes.
     """
@@ -41,11 +59,40 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or not all(mallopt(name, value) for name, value in SETTINGS.items()):
         return False
+    global _most_free, _resident
+    _most_free, _resident = most, resident_bytes()
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())
     if "NUMPY_MADVISE_HUGEPAGE" not in os.environ:
         _take_small_pages()
     return True
+
+
+def give_back() -> None:
+    """Between two portions of a batch: what lies free goes back to the system when the process has grown by more than
+    may lie free."""
+    global _resident
+    if _most_free is not None and resident_bytes() - _resident > _most_free < free_bytes():
+        ctypes.CDLL(None).malloc_trim(0)
+        _resident = resident_bytes()
+
+
+def resident_bytes() -> int:
+    """What the process has in memory; 0 where that is not told."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as told:
+            return int(told.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def free_bytes() -> int:
+    """What malloc holds that nobody uses; 0 where it does not tell."""
+    tell = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if tell is None:
+        return 0
+    tell.restype = _Mallinfo
+    return int(tell().fordblks)
 
 
 def _take_small_pages() -> None:

@@ -33,6 +33,7 @@ from mullion.closing import close_at_exit
 from mullion.errors import ArgumentError
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
+from mullion.memory import Memory
 from mullion.options import (
     DEFAULTS,
     Expiry,
@@ -138,7 +139,7 @@ class Engine(Steering, Status):
             overwrite=overwrite,
         )
         require_callable("on_batch", on_batch, "the engine")
-        keep_freed_memory()
+        keep_freed_memory(Memory.divided(self.options.memory_limit).free)
         self.on_batch = on_batch
         self.catalog = Catalog()
         self._questions = Questions(self.catalog)

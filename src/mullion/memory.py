@@ -157,6 +157,11 @@ class Memory:
         return self.python // 2
 
     @property
+    def free(self) -> int:
+        """Bytes that may lie free in a process for what comes: what portions take."""
+        return self.python // 4
+
+    @property
     def kept(self) -> int:
         """Bytes of windows that are kept from batch to batch; others are answered from all their sub-windows anew."""
         return self.python // KEPT

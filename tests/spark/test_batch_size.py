@@ -14,7 +14,8 @@ from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import BIGINT, BOOLEAN, STRING, TIMESTAMP, decimal
 from mullion.memory import GB, Memory
 from mullion.spark.backlog import Backlog, oldest_event
-from mullion.spark.batch_size import RECORD, batch_size_options, expansion, row_bytes
+from mullion.spark.batch_size import RECORD, batch_size_options, event_bytes, expansion, row_bytes
+from mullion.spark.files import RowGroup, read_pieces
 from mullion.spark.source_log import SourceLog
 
 COLUMNS = (("ts", TIMESTAMP), ("x", BIGINT))
@@ -35,6 +36,29 @@ def written(path: Path, times: list[int | None], *, changed: int, unit: str = "u
 def test_bytes_of_an_event() -> None:
     assert row_bytes([TIMESTAMP, BIGINT, STRING]) == 8 + 8 + 16
     assert row_bytes([BOOLEAN, decimal(20, 0)]) == 1 + 16
+
+
+def test_footers_tell_how_long_texts_are(tmp_path: Path) -> None:
+    columns = {"ts": TIMESTAMP, "code": STRING, "note": STRING}
+    table = pa.table({"ts": [1] * 1000, "code": ["x" * 300] * 1000, "note": [f"{i:0300}" for i in range(1000)]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=["code"])
+    told = event_bytes(columns, [str(tmp_path / "a.parquet"), str(tmp_path / "gone.parquet")])
+    assert 8 + 16 + 300 <= told <= 8 + 16 + 310
+    assert event_bytes(columns, []) == 8 + 16 + 16
+
+
+def test_long_texts_are_not_read_as_codes(tmp_path: Path) -> None:
+    """Their dictionary would grow from portion to portion."""
+    rows = 30_000
+    ts = pa.array(range(rows), pa.timestamp("us", "UTC"))
+    table = pa.table({"ts": ts, "code": ["x" * 300] * rows, "note": [f"{i:0300}" for i in range(rows)]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=["code"])
+    pieces = [RowGroup(str(tmp_path / "a.parquet"), 0, rows)]
+    portions = list(read_pieces(pieces, ["code", "note"], "ts", ["code", "note"], most=10_000))
+    assert [len(portion) for portion in portions] == [10_000] * 3
+    assert pa.types.is_dictionary(portions[0].schema.field("code").type)
+    assert portions[0].schema.field("note").type == pa.string()
+    assert pa.concat_tables(portions).column("note").to_pylist() == table.column("note").to_pylist()
 
 
 def test_the_user_wins(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -34,7 +35,8 @@ class BatchColumns(Mapping[str, Vector]):
         self._dictionaries: dict[str, tuple[Codes, Vector]] = {}
         self._values: dict[Expr, Vector] = {}
         self._extremes: dict[str, tuple[int, int] | None] = {}
-        self._evaluation = _OverEvents(self)
+        # Held by what it holds, a portion would stay until cycles are sought.
+        self._evaluation = _OverEvents(weakref.proxy(self))
         self._different: dict[str, Evaluation] = {}
         """Over the different texts of a column."""
 

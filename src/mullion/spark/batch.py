@@ -33,7 +33,7 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
-from mullion.spark.batch_size import row_bytes
+from mullion.spark.batch_size import event_bytes, row_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection, send
 from mullion.spark.failures import SparkFailure
 from mullion.spark.files import (
@@ -322,14 +322,14 @@ class SparkSource:
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
-        memory, bytes_of_row = self.memory(), row_bytes(self.stream.types.values())
-        portion, most = self._portion(memory, bytes_of_row), memory.most_rows(bytes_of_row)
+        portion, most = self._portion(order), self.memory().most_rows(row_bytes(self.stream.types.values()))
         executors = self._executors
         return SparkEvents(opened, self.stream, executors, number=number, files=files, portion=portion, most=most)
 
-    def _portion(self, memory: Memory, bytes_of_row: int) -> int:
-        """Rows that the kernel takes at once."""
-        return memory.portion_rows(bytes_of_row, self._executors().cores)
+    def _portion(self, uris: Sequence[str]) -> int:
+        """Rows of these files that the kernel takes at once."""
+        paths = (local_files(uris, uris) or []) if self.stream.format == "parquet" else []
+        return self.memory().portion_rows(event_bytes(self.stream.types, paths), self._executors().cores)
 
     @property
     def _may_read_files(self) -> bool:
@@ -368,8 +368,8 @@ class SparkSource:
             parts = [(0, list(order.uris))] if parts else []
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
-            portion = self._portion(self.memory(), row_bytes(self.stream.types.values()))
-            events = SparkEvents(partial(_same, frame), self.stream, self._executors, files=order, portion=portion)
+            read = partial(_same, frame), self.stream, self._executors
+            events = SparkEvents(*read, files=order, portion=self._portion(paths))
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:

@@ -8,6 +8,7 @@ and compression usually take. Answers do not depend on it, so an estimate will d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +17,8 @@ from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.language.types import Type
 from mullion.memory import Memory
 from mullion.spark.footers import footer
+
+T = TypeVar("T")
 
 WIDE = 16
 """Bytes that are reckoned for a value whose length varies: a short text, and where it begins."""
@@ -37,13 +40,42 @@ def row_bytes(columns: Iterable[Type]) -> int:
     return sum(_width(type_) for type_ in columns)
 
 
-def _width(type_: Type) -> int:
-    if not has_arrow_type(type_):
-        return WIDE
+def event_bytes(columns: Mapping[str, Type], paths: Sequence[str]) -> int:
+    """About how many bytes an event has in memory, with texts as long as the footers of Parquet files tell. Texts that
+    a file holds as codes are codes in memory too."""
+    own = row_bytes(columns.values())
+    varying = [name for name, type_ in columns.items() if _is_varying(type_)]
+    told = [found for path in _spread(paths) if (found := _lengths(path, varying)) is not None] if varying else []
+    rows = sum(number for number, _ in told)
+    longer = (sum(sizes.get(name, 0) for _, sizes in told) // max(1, rows) - WIDE for name in varying)
+    return own + sum(max(0, more) for more in longer)
+
+
+def _lengths(path: str, columns: Sequence[str]) -> tuple[int, dict[str, int]] | None:
+    """The rows of a row group, and the bytes of some columns in it; None where that cannot be told."""
     try:
-        return max(1, arrow_type(type_).bit_width // 8)
+        metadata = footer(path)[0]
+    except (OSError, pa.ArrowException):
+        return None
+    if not metadata.num_row_groups:
+        return None
+    group = metadata.row_group(0)
+    held = [group.column(i) for i in range(group.num_columns)]
+    return group.num_rows, {c.path_in_schema: c.total_uncompressed_size for c in held if c.path_in_schema in columns}
+
+
+def _is_varying(type_: Type) -> bool:
+    """Whether a value is as long as it likes."""
+    if not has_arrow_type(type_):
+        return True
+    try:
+        return not arrow_type(type_).bit_width
     except ValueError:
-        return WIDE
+        return True
+
+
+def _width(type_: Type) -> int:
+    return WIDE if _is_varying(type_) else max(1, arrow_type(type_).bit_width // 8)
 
 
 def batch_size_options(
@@ -63,7 +95,7 @@ def batch_size_options(
 
 def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
     """Bytes in memory for one on the disk. Files come with their sizes."""
-    spread = files[:: max(1, len(files) // FOOTERS)][:FOOTERS]
+    spread = _spread(files)
     if stream.format == "parquet":
         known = [(rows, size) for path, size in spread if (rows := _rows(path)) is not None]
         on_disk, rows = sum(size for _, size in known), sum(rows for rows, _ in known)
@@ -71,6 +103,11 @@ def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
             return max(0.1, rows * row_bytes(type_ for _, type_ in stream.columns) / on_disk)
     packed = bool(spread) and all(path.lower().endswith(COMPRESSED) for path, _ in spread)
     return ON_DISK[stream.format] * (PACKED if packed else 1)
+
+
+def _spread(files: Sequence[T]) -> Sequence[T]:
+    """Some of many files, from all over them."""
+    return files[:: max(1, len(files) // FOOTERS)][:FOOTERS]
 
 
 def _rows(path: str) -> int | None:

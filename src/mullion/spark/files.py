@@ -23,6 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, HIDDEN, WEIGHT, Stream
+from mullion.allocation import give_back
 from mullion.errors import SourceError
 from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
@@ -39,6 +40,8 @@ from mullion.spark.footers import WHOLE, footer
 
 MOST_FILES = 2000
 """Files of a batch whose footers the driver looks into."""
+SHORT = 16
+"""Bytes a row, as they lie uncompressed in a file, up to which the texts of a column are short."""
 LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -168,6 +171,7 @@ def read_pieces(
     batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows."""
     chunk: list[pa.Table] = []
     rows = 0
+    texts = _short(pieces, texts)
     also = () if thinned is None else [name for name in thinned.thinner.reads if name not in columns]
     for path, groups, first, row in _by_file(pieces, most):
         for table in _portions(path, groups, list({*columns, *also, time} - HIDDEN), texts, most):
@@ -182,8 +186,28 @@ def read_pieces(
             if rows >= most:
                 yield pa.concat_tables(chunk)
                 chunk, rows = [], 0
+                give_back()
     if chunk:
         yield pa.concat_tables(chunk)
+
+
+def _short(pieces: Sequence[RowGroup], texts: Sequence[str]) -> list[str]:
+    """Those of the columns whose texts are short, or codes, wherever they lie. They are read as codes. Long texts that
+    differ would be coded with a dictionary that grows from portion to portion, up to all of a row group."""
+    left = list(texts)
+    places: dict[str, dict[str, int]] = {}
+    for path, number, rows in [(piece.path, piece.group, piece.rows) for piece in pieces] if left else ():
+        try:
+            metadata = footer(path)[0]
+        except (OSError, pa.ArrowException):
+            continue
+        if path not in places:
+            places[path] = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+        group = metadata.row_group(number)
+        for name in [name for name in left if name in places[path]]:
+            if group.column(places[path][name]).total_uncompressed_size > SHORT * rows:
+                left.remove(name)
+    return left
 
 
 def read_outside(

@@ -60,7 +60,7 @@ class Events:
         self.length = len(batch)
         self.columns = BatchColumns.of(batch, context.columns, context.evaluated)
         self.times: Times = _numbers(batch, TIME)
-        self._joined: dict[tuple[Lookup, ...], Events] = {(): self}
+        self._joined: dict[tuple[Lookup, ...], Events] = {}
         self._cuts: dict[bytes, Cut] = {}
         self._groups: dict[tuple[Expr, ...], Groups] = {}
         self._lifted: dict[tuple[Partial, Expr | None, Expr | None], Lifted] = {}
@@ -83,6 +83,8 @@ class Events:
 
     def joined(self, lookups: tuple[Lookup, ...]) -> Events:
         """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
+        if not lookups:
+            return self  # Held by itself, a portion would stay until cycles are sought.
         if lookups not in self._joined:
             self._joined[lookups] = self._join(lookups)
         return self._joined[lookups]
