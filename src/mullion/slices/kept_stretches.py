@@ -69,13 +69,9 @@ class KeptStretch:
     def _hopping(self, query: SlicedAggregation, grouping: Grouping, at: int) -> tuple[Period, ...]:
         """The windows between which events of the query's slot were not kept; none where all were."""
         assert self.plan is not None
-        if self.plan.way == "native":
-            return ()
-        return (
-            grouping.hopping[grouping.slots.index(slot_of(query))]
-            if self.plan.methods[at] == ROWS
-            else grouping.all_hopping
-        )
+        if self.plan.way != "native" and self.plan.methods[at] == ROWS:
+            return grouping.hopping[grouping.slots.index(slot_of(query))]
+        return grouping.all_hopping
 
 
 class KeptStretches:

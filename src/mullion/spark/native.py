@@ -18,10 +18,16 @@ from mullion.algebra.grid import Grid
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.language.query import Expr
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, StateColumn
+from mullion.planner.slices import is_inside
 from mullion.slices.kernels.layout import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.events import TIME, SparkEvents
 from mullion.spark.expressions import bad_text, spark_text
+
+ROWS_OF_SLICE = "s0_0"
+"""How many events a row of partials has for queries; a row without any is not kept."""
+MOST_HOPPING = 16
+"""Different hopping windows of a key set that a statement asks about. With more, few events lie in none of them."""
 
 
 def native_partials(events: SparkEvents, together: Pass) -> list[list[pa.Table]]:
@@ -65,12 +71,10 @@ def _grouped(
         inner.append(f"{TIME} - pmod({TIME} - {origin}L, {step}L) AS slice{g}")
         words = signature_texts(grouping)
         inner += [f"{text} AS sig{g}_{w}" for w, text in enumerate(words)]
-        anyone = " OR ".join(f"({text}) <> 0" for text in words)
+        needed = _needed_text(grouping, words)
         for i, key in enumerate(grouping.keys):
             text = spark_text(key)
-            if grouping.selective and words:
-                text = f"CASE WHEN {anyone} THEN {text} END"
-            inner.append(f"{text} AS k{g}_{i}")
+            inner.append(f"CASE WHEN {needed} THEN {text} END AS k{g}_{i}" if needed else f"{text} AS k{g}_{i}")
     inner += [f"{spark_text(argument)} AS a{a}" for a, argument in enumerate(_arguments(groupings))]
     types = groupings[0].types
     inner += [f"{bad_text(check, types) or 'FALSE'} AS c{c}" for c, check in enumerate(_checks(groupings))]
@@ -81,6 +85,18 @@ def _grouped(
     aggregates = _aggregates(groupings)
     outer = ", ".join(f"{aggregates.get(ours, ours)} AS {wire}" for ours, wire in names.items())
     return events.select(inner, before=f"SELECT {outer} FROM (", after=f") GROUP BY {by}")
+
+
+def _needed_text(grouping: Grouping, words: Sequence[str]) -> str:
+    """Whether a query may need an event, as Spark SQL; nothing where one needs them all. Others have no key, so that
+    they make no groups."""
+    wanted = []
+    if grouping.selective and words:
+        wanted.append(" OR ".join(f"({text}) <> 0" for text in words))
+    if 0 < len(grouping.all_hopping) <= MOST_HOPPING:
+        inside = (f"pmod({TIME} - {p.offset - p.range}L, {p.slide}L) < {p.range}L" for p in grouping.all_hopping)
+        wanted.append(" OR ".join(inside))
+    return " AND ".join(f"({text})" for text in wanted)
 
 
 def _key_names(groupings: Sequence[Grouping], g: int) -> list[str]:
@@ -142,7 +158,18 @@ def with_partial_types(table: pa.Table, grouping: Grouping) -> pa.Table:
         bits = from_words(words, len(grouping.bits)) if words else np.zeros((len(table), 1), np.uint8)
         same, first = same_rows(bits)
         table = table.append_column("signature", signature_array(same, bits[first]))
-    return as_schema(table, schema)
+    return _without_gaps(as_schema(table, schema), grouping)
+
+
+def _without_gaps(partials: pa.Table, grouping: Grouping) -> pa.Table:
+    """Slices between all windows of hopping queries only say that they hold events, and which are the oldest and the
+    newest of them: event time goes on in gaps too."""
+    if not grouping.all_hopping:
+        return partials
+    slices, at = in_one_piece(partials.column("slice")), partials.schema.get_field_index(ROWS_OF_SLICE)
+    inside = is_inside(np.asarray(slices.fill_null(0), np.int64), grouping.all_hopping)
+    rows = pc.if_else(pa.array(inside), partials.column(at), pa.scalar(0, pa.int64()))
+    return partials.set_column(at, partials.schema.field(at), rows)
 
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
