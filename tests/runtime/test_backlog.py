@@ -38,9 +38,9 @@ def played(
     **how: Any,
 ) -> dict[str, Any]:
     """The answers of a run over the files below `base`, which is killed on the way if told so."""
-    before = backlog.bounded
+    before = backlog.batch_size_options
     options = {} if most_bytes is None else {"maxbytespertrigger": str(most_bytes)}
-    backlog.bounded = lambda *_: options
+    backlog.batch_size_options = lambda *_: options
     place = base / f"{most_bytes}"
     try:
         for crash in [kill, None] if kill else [None]:
@@ -60,7 +60,7 @@ def played(
                 counts = engine.counts["s"]
                 watermark = engine.runs["s"].watermark
     finally:
-        backlog.bounded = before
+        backlog.batch_size_options = before
     answers = {name: sorted(map(repr, found)) for name, found in rows.items()}
     return {"answers": answers, "late": counts.late, "watermark": watermark, "batches": counts.batches}
 
