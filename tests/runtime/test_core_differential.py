@@ -204,6 +204,7 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
     bound = [bound_in(example, parse_query(text)) for text in example.queries]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        patch.setattr(tiers, "MOST_OF_A_GROUPING", 0)
         patch.setattr(tiers, "MOST_OLD", manner.most_entries)
         patch.setattr(finalize, "MOST_MEMBERS", manner.at_once)
         patch.setattr(answering_ways, "MOST_SWEEPS", manner.sweeps)
@@ -401,6 +402,7 @@ def test_queries_enter_and_leave_between_batches(example: Example, data: st.Data
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch, moving(manner):
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        patch.setattr(tiers, "MOST_OF_A_GROUPING", 0)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
         for i, batch in enumerate(batches):

@@ -149,6 +149,7 @@ def test_whoever_comes_and_goes(events: list[Event], manner: Manner, data: st.Da
     seen: list[Event] = []
     with pytest.MonkeyPatch.context() as patch, moving_clusters(manner.moving or 0):
         patch.setattr(tiers, "MOST_ENTRIES", manner.most_entries)
+        patch.setattr(tiers, "MOST_OF_A_GROUPING", 0)
         patch.setattr(sharding_choice, "SHARDS", 2)
         for number in range(len(batches) + 1):
             if number and data.draw(st.booleans()) and course.queries:

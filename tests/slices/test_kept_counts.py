@@ -103,6 +103,7 @@ def test_sliding_gives_what_building_anew_gives(seed: int, monkeypatch: pytest.M
     for name, value in {"STEP": 0.0, "MOVED": 0.0, "CELL": 0.0, "CALM": 1}.items():
         monkeypatch.setattr(kept, name, value)
     monkeypatch.setattr(tier, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(tier, "MOST_OF_A_GROUPING", 0)
     chosen = [TEXTS[i] for i in dice.permutation(len(TEXTS))[: 8 + 2 * seed]]
     plan, more = plan_of(chosen[:-2]), plan_of(chosen)
     sliding, anew, given, newest = WindowTier(), WindowTier(), 0, 0

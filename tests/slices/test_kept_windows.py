@@ -129,6 +129,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"STEP": 0.0, "MOVED": 0.0, "CELL": 0.0, "CALM": 1}.items():
         monkeypatch.setattr(kept, name, value)
     monkeypatch.setattr(tier, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(tier, "MOST_OF_A_GROUPING", 0)
 
 
 def answered(own: WindowTier, plan: Plan, newest: int, watermark: int | None) -> list[tuple[object, ...]]:

@@ -28,7 +28,9 @@ from mullion.slices.subwindow import PartialSubWindows, merge_sub_windows
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
-
+MOST_OF_A_GROUPING = 16
+"""So many of each grouping are kept apart in any case. A large batch comes in portions, and most of them lie before all
+windows that are due with the next one: merging them would be in vain."""
 
 ENOUGH = 8
 """So many sub-windows of about one size are merged."""
@@ -165,7 +167,7 @@ class WindowTier:
         if not endless:
             self._entries = [e for e in self._entries if e.newest >= horizon]
         old = sum(len(e.slices) for e in self._entries if e.newest < horizon) if endless else 0
-        if old > MOST_OLD or len(self._entries) > MOST_ENTRIES:
+        if old > MOST_OLD or len(self._entries) > max(MOST_ENTRIES, MOST_OF_A_GROUPING * len(plan.groupings)):
             self._entries = _fewer(self._entries, plan, horizon, everything=old > MOST_OLD)
         return horizon
 

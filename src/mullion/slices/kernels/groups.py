@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.expressions.arrays import Array
-from mullion.expressions.coding.dictionary import codes_of, combine, without_unused
+from mullion.expressions.coding.dictionary import codes_of, without_unused
 from mullion.expressions.readonly import frozen
 from mullion.slices.kernels.row_loops import first_of_each, gather, go_on_numbering, number_pairs
 
@@ -80,8 +80,8 @@ class Groups(NamedTuple):
         """Groups by these and others: the pairs that occur, in the order in which they do."""
         out, size = np.empty(len(self.codes), np.int32), self.size * other.size
         if size > SPARSE * len(out) + (1 << 16):
-            codes, size = combine([(g.codes.astype(np.int64), g.size) for g in (self, other)], len(out))
-            return Groups(codes.astype(np.int32), size, ())
+            pairs = pa.array(self.codes.astype(np.int64) * other.size + other.codes).dictionary_encode()
+            return Groups(np.asarray(pairs.indices), len(pairs.dictionary), ())
         a, b = frozen(self.codes, other.codes)
         size = number_pairs(a, b, other.size, np.zeros(size, np.int32), out)
         return Groups(out, size, ())
