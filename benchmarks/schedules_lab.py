@@ -27,12 +27,12 @@ from mullion.planner.schedules.groups import GroupKey
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
 from mullion.runtime.timetable import PassedUpdates, Scheduled, Timetable
-from mullion.slices.due import Due
 from mullion.slices.finalize import Work
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tier import WindowTier
+from mullion.slices.window_runs import Due
 
 SECOND = 1_000_000
 LONGEST = 100

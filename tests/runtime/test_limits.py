@@ -24,9 +24,10 @@ from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.run_state import RunState
 from mullion.sinks.memory import MemorySink
 from mullion.sinks.parquet import ParquetSink
-from mullion.slices.due import Cursor, Due, SeenEvents, WindowRuns, due_windows
+from mullion.slices.due import Cursor, SeenEvents, due_windows
 from mullion.slices.finalize import Answers
 from mullion.slices.limits import Limits
+from mullion.slices.window_runs import Due, WindowRuns
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from relation_runs import STREAMS, Batches, Source, Store, batches

@@ -16,8 +16,8 @@ from memory_batch import MemorySource
 from mullion.kernels.thinning import identity_hash
 from mullion.language.query import Period
 from mullion.slices.bounds import EVERYWHERE, Stretch
-from mullion.slices.due import Due
 from mullion.slices.shed_tally import ShedEvents, ShedTally
+from mullion.slices.window_runs import Due
 from runtime.test_shedding import ONE_WINDOW, S
 from shed_trials import SHEDDING, Decisions, Event, Oracle, Trial, play, trials
 from without_spark import local_engine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from mullion.language.query import Column, Period
 from mullion.language.types import STRING
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import edges_between
+from mullion.slices import due
 from mullion.slices.due import Cursor, SeenEvents, due_windows, first_end, last_end
 
 
@@ -54,9 +57,9 @@ class Watched:
         windows = [q.window for q in self.queries]
         slices = sorted({int(edges_between(windows, t, t)[0]) for t in self.times})
         seen = SeenEvents(min(self.times), max(self.times), np.array(slices, np.int64))
-        due = due_windows(self.queries, self.cursors, seen, watermark).whole()
-        assert (np.diff(due.query) >= 0).all()
-        for index, start, end in zip(due.query.tolist(), due.start.tolist(), due.end.tolist(), strict=True):
+        found = due_windows(self.queries, self.cursors, seen, watermark).whole()
+        assert (np.diff(found.query) >= 0).all()
+        for index, start, end in zip(found.query.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
             assert end - start == self.queries[index].window.range
             assert watermark is None or end <= watermark
             self.found[self.queries[index].name].append(end)
@@ -155,20 +158,23 @@ asked = st.builds(
     st.lists(asked, min_size=1, max_size=4),
     st.lists(st.lists(st.integers(-50, 50), max_size=4), min_size=1, max_size=6),
     st.sampled_from((0, 1, 7)),
+    st.sampled_from((-1, due.MOST_LOOKED_AT, 1_000)),
 )
 def test_many_steps_are_one_step_at_the_end(
-    queries: list[SlicedAggregation], batches: list[list[int]], lag: int
+    queries: list[SlicedAggregation], batches: list[list[int]], lag: int, looked_at: int
 ) -> None:
+    """Windows of groups are found query by query, of all queries at once, or as it pays."""
     queries = [
         query(q.window, name=f"q{i}", grouped=bool(q.keys), start=q.start, stop=q.stop) for i, q in enumerate(queries)
     ]
     times = [t for batch in batches for t in batch]
     stepwise, at_once = Watched(*queries), Watched(*queries)
-    for i, batch in enumerate(batches):
-        ahead = [t for later in batches[i + 1 :] for t in later]
-        stepwise.step(batch, min(ahead, default=max(times, default=0)) - lag)
-    stepwise.step([], None)
-    at_once.step(times, None)
+    with mock.patch.object(due, "MOST_LOOKED_AT", looked_at):
+        for i, batch in enumerate(batches):
+            ahead = [t for later in batches[i + 1 :] for t in later]
+            stepwise.step(batch, min(ahead, default=max(times, default=0)) - lag)
+        stepwise.step([], None)
+        at_once.step(times, None)
     wanted = {q.name: brute(q, times) for q in queries}
     assert at_once.found == wanted
     assert stepwise.found == wanted

@@ -17,9 +17,9 @@ from mullion.runtime.sharding import AnswerTask, answers_of_shards
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
-from mullion.slices.due import Due, WindowRuns, shown, slices_within
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.tier import is_endless
+from mullion.slices.window_runs import Due, WindowRuns, shown, slices_within
 from mullion.storage.marks import Mark
 from mullion.threads import iterated_side_by_side
 

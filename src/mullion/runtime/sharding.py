@@ -24,12 +24,12 @@ from mullion.planner.plan import Grouping
 from mullion.runtime.counts import add_counts
 from mullion.runtime.sink import ShardWriter
 from mullion.slices.arrange import arrange
-from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, tally
 from mullion.slices.tier import by_readers
+from mullion.slices.window_runs import Due
 from mullion.storage.files import CommittedFiles, serialised
 from mullion.storage.marks import Mark
 

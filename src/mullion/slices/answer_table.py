@@ -24,8 +24,8 @@ from mullion.language.types import BIGINT
 from mullion.planner.sliced import AnswerTemplate
 from mullion.questions_first import give_way
 from mullion.slices.arrange import Ranks, bounds_of_runs, order_within, ranks_of
-from mullion.slices.due import NOT_KNOWN
 from mullion.slices.pairs import WindowPairs
+from mullion.slices.window_runs import NOT_KNOWN
 
 FEW_PAIRS = 4
 """With so many pairs of a window its bounds are codes."""

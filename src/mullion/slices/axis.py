@@ -31,7 +31,6 @@ from mullion.planner.observed import Observed
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.slices.due import Due, shown
 from mullion.slices.finalize import Answers, Work
 from mullion.slices.instants import Numbered, NumberedWindows, are_asked, instants_of, needed_from, rows_in_time
 from mullion.slices.kernels.events import EVENT_TIME, TIME
@@ -42,6 +41,7 @@ from mullion.slices.order import times_of, values_on
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally, selected_by, tally
 from mullion.slices.tier import WindowTier
+from mullion.slices.window_runs import Due, shown
 
 NONE: Times = np.empty(0, np.int64)
 MOST = 1 << 31

@@ -18,8 +18,8 @@ from mullion.planner.plan import Grouping
 from mullion.planner.sliced import AnswerTemplate
 from mullion.slices.arrange import is_ordered
 from mullion.slices.combined_groups import Links
-from mullion.slices.due import Due
 from mullion.slices.rows import SubWindowRows
+from mullion.slices.window_runs import Due
 
 COMBINED = 2.5
 """What a pair of a window and a group costs that is part of another, against a row of a slot that is brought in."""

@@ -3,26 +3,22 @@
 A window is due when the watermark passes its end; at the end of bounded input every window that holds an event is.
 A query without GROUP BY answers every instant from its first to its last window that holds an event, so an empty
 window waits until a later one is known to hold something.
-
-Windows that follow one another are kept as a run, its first end and how many there are: a gap of a year that a query
-with SLIDE '1 ms' has to fill is one run of 31,536,000,000 windows. They are counted before they are made, and made in
-portions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from mullion.expressions.arrays import Times
-from mullion.instants import EVERYTHING, NO_START
+from mullion.expressions.arrays import Index, Times
+from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import distinct, edges_between, most_edges, window_table
+from mullion.planner.slices import distinct, window_table
 from mullion.questions_first import give_way
+from mullion.slices.window_runs import WindowRuns
 
 
 def first_end(time: int, window: Period) -> int:
@@ -52,88 +48,6 @@ class Cursor:
     next_end: int | None = None
     begun: bool = False
     """A window that held an event has been answered; from then on empty ones are answers too."""
-
-
-NOT_KNOWN = -1
-
-
-@dataclass(frozen=True)
-class Due:
-    """Windows to answer: `query` is the index among the grouping's queries; sorted by query, then by end."""
-
-    query: npt.NDArray[np.intp]
-    start: Times
-    end: Times
-    opens: Times | None = None
-    closes: Times | None = None
-    """The bounds that are shown, where they are not start and end; see `instants.NO_START`."""
-    shed: Times | None = None
-    """How many events that came were shed, by window, or `NOT_KNOWN`; None: none of any."""
-
-    def __len__(self) -> int:
-        return len(self.query)
-
-    def part(self, low: int, high: int) -> Due:
-        """The windows from one number to another."""
-        return self._taken(slice(low, high))
-
-    def of(self, queries: Sequence[int]) -> Due:
-        """The windows of some queries."""
-        return self.where(np.isin(self.query, np.array(queries, np.intp)))
-
-    def where(self, wanted: npt.NDArray[np.bool_]) -> Due:
-        """Some of the windows."""
-        return self if wanted.all() else self._taken(wanted)
-
-    def _taken(self, which: slice | npt.NDArray[np.bool_]) -> Due:
-        columns = self.query, self.start, self.end, self.opens, self.closes, self.shed
-        return Due(*(None if column is None else column[which] for column in columns))  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class WindowRuns:
-    """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide[i] after,
-    count[i] of them. Sorted by query, then by end."""
-
-    queries: Sequence[SlicedAggregation]
-    query: npt.NDArray[np.intp]
-    first: Times
-    count: Times
-    slide: Times
-    exceeded: tuple[int, ...] = ()
-    """The queries that have more windows to answer than they may: these are the first of them."""
-
-    def __len__(self) -> int:
-        return int(self.count.sum())
-
-    @staticmethod
-    def none(queries: Sequence[SlicedAggregation]) -> WindowRuns:
-        nothing = np.empty(0, np.int64)
-        return WindowRuns(queries, np.empty(0, np.intp), nothing, nothing, nothing)
-
-    def whole(self) -> Due:
-        """All windows at once."""
-        if not len(self.query):
-            return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
-        range_ = window_table([query.window for query in self.queries])[self.query, 0]
-        step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
-        end = np.repeat(self.first, self.count) + step * np.repeat(self.slide, self.count)
-        return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
-
-    def portions(self, most: int) -> Iterator[Due]:
-        """The windows in their order, at most so many at once, with the bounds that are shown."""
-        ends = np.cumsum(self.count)
-        for low in range(0, len(self), most):
-            yield shown(self._between(ends, low, min(low + most, len(self))).whole(), self.queries)
-
-    def _between(self, ends: Times, low: int, high: int) -> WindowRuns:
-        """The windows from one number to another."""
-        begins = ends - self.count
-        at = slice(int(np.searchsorted(ends, low, "right")), int(np.searchsorted(begins, high)))
-        skipped = np.maximum(low - begins[at], 0)
-        slides = self.slide[at]
-        count = np.minimum(high, ends[at]) - np.maximum(low, begins[at])
-        return WindowRuns(self.queries, self.query[at], self.first[at] + skipped * slides, count, slides)
 
 
 @dataclass(frozen=True)
@@ -177,12 +91,16 @@ def due_windows(
     instants that are `scheduled`."""
     if seen is None:
         return WindowRuns.none(queries)
-    is_plain = [_is_plain(q, cursors[q.name]) for q in queries]
-    plain = [i for i, simple in enumerate(is_plain) if simple]
-    windows = window_table([queries[i].window for i in plain])
-    own_cursors = [cursors[queries[i].name] for i in plain]
+    plain = [i for i, q in enumerate(queries) if _is_plain(q, cursors[q.name])]
+    windows, own_cursors = _windows_of(queries, plain), [cursors[queries[i].name] for i in plain]
     parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
-    for i in [i for i, simple in enumerate(is_plain) if not simple]:
+    grouped = [i for i, q in enumerate(queries) if _is_grouped(q, cursors[q.name], seen, waiting)]
+    windows, own_cursors = _windows_of(queries, grouped), [cursors[queries[i].name] for i in grouped]
+    held = _windows_that_hold(windows, own_cursors, seen, watermark)
+    if held is not None:
+        parts.append((np.array(grouped, np.int64)[held[0]], held[1], np.ones_like(held[1]), windows[held[0], 1]))
+    alike = {*plain, *(grouped if held is not None else ())}
+    for i in [i for i in range(len(queries)) if i not in alike]:
         give_way()
         query = queries[i]
         if query.at_most is not None:
@@ -213,11 +131,33 @@ def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:
 
 def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
     """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
-    if query.at_most is not None or query.keys or query.window.range < query.window.slide or query.stop is not None:
+    return not query.keys and query.window.range >= query.window.slide and _goes_on(query, cursor)
+
+
+def _is_grouped(query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, waiting: Collection[str]) -> bool:
+    """It answers the windows that hold an event, from the first on, or has begun to."""
+    if not query.keys or query.window.range == EVERYTHING or query.name in waiting or query.name in seen.inherited:
         return False
-    if query.frame.since is not None and not cursor.begun:
+    return _goes_on(query, cursor)
+
+
+def _goes_on(query: SlicedAggregation, cursor: Cursor) -> bool:
+    """All its windows from the next one on may be due."""
+    if query.at_most is not None or query.stop is not None:
         return False
-    return (query.start is None and query.after is None) or cursor.begun
+    return cursor.begun or (query.start is None and query.after is None and query.frame.since is None)
+
+
+def _windows_of(queries: Sequence[SlicedAggregation], some: Sequence[int]) -> Times:
+    return window_table([queries[i].window for i in some])
+
+
+def _next_ends(windows: Times, own: Sequence[Cursor], oldest: int) -> Times:
+    """The next window of each query, by where it ends."""
+    _, slide, offset = windows.T
+    fresh = np.array([c.next_end is None for c in own], np.bool_)
+    next_end = np.array([c.next_end or 0 for c in own], np.int64)
+    return np.where(fresh, offset + ((oldest - offset) // slide + 1) * slide, next_end)
 
 
 def _plain_windows(
@@ -225,9 +165,7 @@ def _plain_windows(
 ) -> tuple[Times, Times]:
     """Of queries with these windows and cursors: the first window of each that is due, and how many are."""
     range_, slide, offset = windows.T
-    fresh = np.array([c.next_end is None for c in own], np.bool_)
-    next_end = np.array([c.next_end or 0 for c in own], np.int64)
-    next_end = np.where(fresh, offset + ((seen.oldest - offset) // slide + 1) * slide, next_end)
+    next_end = _next_ends(windows, own, seen.oldest)
     reach = np.where(range_ == EVERYTHING, slide, range_)
     upper = offset + (seen.newest + reach - offset) // slide * slide
     if watermark is not None:
@@ -238,6 +176,33 @@ def _plain_windows(
         if any_:
             cursor.next_end, cursor.begun = end, True
     return next_end, counts
+
+
+def _windows_that_hold(
+    windows: Times, own: Sequence[Cursor], seen: SeenEvents, watermark: int | None
+) -> tuple[Index, Times] | None:
+    """Of queries with these windows and cursors: whose windows that hold an event are due, by query, and their ends.
+    None where that is better found for each query by itself, since there are many to look at: gaps between events may
+    be long."""
+    range_, slide, offset = windows.T
+    next_end = _next_ends(windows, own, seen.oldest)
+    upper = offset + (seen.newest + range_ - offset) // slide * slide
+    if watermark is not None:
+        upper = np.minimum(upper, watermark)
+    counts = np.maximum((upper - next_end) // slide + 1, 0)
+    if counts.sum(dtype=np.float64) > MOST_LOOKED_AT * len(own):
+        return None
+    at = np.repeat(np.arange(len(own)), counts)
+    end = next_end[at] + (np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)) * slide[at]
+    holds = np.searchsorted(seen.slices, end - range_[at]) < np.searchsorted(seen.slices, end)
+    at, end = at[holds], end[holds]
+    for i, after in zip(at.tolist(), (end + slide[at]).tolist(), strict=True):
+        own[i].next_end, own[i].begun = after, True
+    return at, end
+
+
+MOST_LOOKED_AT = 8
+"""Windows of a query, on the average, of which it is seen one by one whether they hold an event."""
 
 
 def _special_windows(
@@ -318,28 +283,3 @@ def _ends_that_hold(slices: Times, window: Period, lowest: int, highest: int) ->
     # Both grow with the slices: a run begins after the one before, and is dropped when that one has all of it.
     first[1:] = np.maximum(first[1:], last[:-1] + slide)
     return first[first <= last], last[first <= last]
-
-
-def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
-    """How many slices the windows are made of, counted once for each window (krishnamurthy Table 3)."""
-    if not len(due):
-        return 0
-    low, high = int(due.start.min()), int(due.end.max())
-    if most_edges(windows, low, high, slicing) > MOST_EDGES:
-        return 0
-    edges = edges_between(windows, low, high, slicing=slicing)
-    return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
-
-
-def shown(due: Due, queries: Sequence[SlicedAggregation]) -> Due:
-    """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
-    window the landmark's."""
-    if all(query.window.range != EVERYTHING for query in queries):
-        return due
-    frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
-    endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)
-    return replace(due, opens=np.where(endless[due.query], opens[due.query], due.start), closes=due.end)
-
-
-MOST_EDGES = 5_000_000
-"""A gap of years in the event times is not counted out."""

@@ -33,11 +33,11 @@ from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
 from mullion.slices.arrange import is_ordered
 from mullion.slices.combined_groups import CombinedGroups, FoundPairs, Links
 from mullion.slices.covering import CoveredWindows
-from mullion.slices.due import Due
 from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_windows
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups
+from mullion.slices.window_runs import Due
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""

@@ -22,7 +22,6 @@ from mullion.memory import Memory, default_limit
 from mullion.planner.plan import Grouping, Plan, StateColumn
 from mullion.planner.slices import distinct
 from mullion.slices.covered_window import CoveredWindow
-from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
 from mullion.slices.group_states import GroupStates
 from mullion.slices.kept_counts import CountedWindow
@@ -31,6 +30,7 @@ from mullion.slices.kept_families import DueWindows, Families, Family, kinds_of
 from mullion.slices.kept_window import KeptWindow
 from mullion.slices.slid_groups import SlidGroups
 from mullion.slices.subwindow import PartialSubWindows, rows_of_a_slot
+from mullion.slices.window_runs import Due
 
 ANEW = STEP = 40_000.0
 """What it costs to begin going over all rows, and to let a family go on to its next window, against one row of these:

@@ -10,7 +10,7 @@ from mullion.expressions.arrays import Index
 from mullion.planner.covers import Combining, combining
 from mullion.planner.plan import Grouping, StateColumn, states_of
 from mullion.planner.sliced import AnswerTemplate
-from mullion.slices.due import Due
+from mullion.slices.window_runs import Due
 
 COMBINED = 0.2
 """What combining a group of a window that covers another costs, against a row that enters or leaves."""

@@ -14,8 +14,8 @@ from mullion.language.query import Period
 from mullion.lazy import cached_property
 from mullion.planner.answering_ways import can_slide
 from mullion.planner.plan import Grouping, StateColumn
-from mullion.slices.due import Due
 from mullion.slices.kept_covers import WindowKind, states_of_template
+from mullion.slices.window_runs import Due
 
 
 class Shape(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mullion.options import DEFAULTS
-from mullion.slices.due import Due, WindowRuns
+from mullion.slices.window_runs import Due, WindowRuns
 
 log = logging.getLogger("mullion")
 

@@ -27,7 +27,6 @@ from mullion.planner.plan import Grouping, Plan
 from mullion.planner.rules import make_plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.answer_table import AnswerTable, Windows
-from mullion.slices.due import Due
 from mullion.slices.finalize import Work, finalize
 from mullion.slices.kept_stretches import KeptStretches
 from mullion.slices.kernels.events import EVENT_TIME, TIME
@@ -38,6 +37,7 @@ from mullion.slices.partitions import canonical_key
 from mullion.slices.pieces import Piece, pieces
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows, as_one
+from mullion.slices.window_runs import Due
 
 
 class ShownBounds(NamedTuple):

@@ -25,7 +25,6 @@ from mullion.kernels.lookup import Prepared
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.axis import MOST, AxisSet, Marks
-from mullion.slices.due import Due
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.instants import slides_after
 from mullion.slices.kernels.partial import Input
@@ -34,6 +33,7 @@ from mullion.slices.order import times_of
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
+from mullion.slices.window_runs import Due
 
 MOST_GATHERED = 2_000_000
 """Events that are gathered at once, over all answers; more are taken in turns."""

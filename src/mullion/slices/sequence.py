@@ -213,8 +213,10 @@ def sequence_of(rows: SubWindowRows, grouping: Grouping, slots: Index, wanted: M
     if wanted is not None and not wanted.all():
         kept = wanted[chosen]
         chosen, slot = chosen[kept], slot[kept]
+    give_way()
     group, groups = rows.groups
     groups = max(1, groups)
+    give_way()
     # The rows of one slot come in their order, so that as many as there are are all of them.
     is_whole = len(slots) == 1 and len(chosen) == len(rows)
     line = slot * groups + (group if is_whole else group[chosen])

@@ -18,8 +18,8 @@ from mullion.expressions.arrays import Times
 from mullion.language.query import Period
 from mullion.planner.slices import residues
 from mullion.slices.bounds import Stretch
-from mullion.slices.due import NOT_KNOWN, Due
 from mullion.slices.kernels.slicing import Cut, slice_starts
+from mullion.slices.window_runs import NOT_KNOWN, Due
 
 NO_TIMES: Times = np.empty(0, np.int64)
 

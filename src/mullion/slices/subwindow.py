@@ -157,6 +157,9 @@ class PartialSubWindows:
             chosen = np.flatnonzero(number >= 0)
             return order[chosen], number[chosen]
         bits_of = [(bit, slots[name]) for bit, name in enumerate(self.slots) if name in slots]
+        everyone = order if "" in slots and self.knows("") else order[:0]
+        if not bits_of:
+            return everyone, np.full(len(everyone), slots.get("", -1), np.intp)
         codes, bits = self._signatures
         fragment, number = np.nonzero(bits[:, [bit for bit, _ in bits_of]])
         first = np.searchsorted(fragment, np.arange(len(bits) + 1))
@@ -166,9 +169,9 @@ class PartialSubWindows:
         codes, order = frozen(codes, order)
         rows_of_fragments(codes, order, first, number, np.cumsum(counts) - counts, rows)
         numbers = np.repeat(np.array([number for _, number in bits_of], np.intp), counts)
-        if "" in slots and self.knows(""):
-            rows = np.concatenate([rows, order])
-            numbers = np.concatenate([numbers, np.full(len(order), slots[""])])
+        if len(everyone):
+            rows = np.concatenate([rows, everyone])
+            numbers = np.concatenate([numbers, np.full(len(everyone), slots[""])])
         return rows, numbers
 
     @cached_property

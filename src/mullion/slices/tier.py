@@ -20,11 +20,12 @@ from mullion.planner.plan import Grouping, Plan, slot_of, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
-from mullion.slices.due import NOT_SCHEDULED, Cursor, Due, InstantRun, SeenEvents, WindowRuns, due_windows, first_end
+from mullion.slices.due import NOT_SCHEDULED, Cursor, InstantRun, SeenEvents, due_windows, first_end
 from mullion.slices.finalize import Answers, Work, finalize
 from mullion.slices.kept import KeptWindows
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.subwindow import PartialSubWindows, merge_sub_windows
+from mullion.slices.window_runs import Due, WindowRuns
 
 MOST_ENTRIES = 48
 """Sub-windows that are kept apart; more are merged."""
