@@ -20,7 +20,7 @@ from mullion.expressions.arrays import Index
 from mullion.instants import EVERYTHING
 from mullion.memory import Memory, default_limit
 from mullion.planner.plan import Grouping, Plan, StateColumn
-from mullion.planner.slices import distinct
+from mullion.planner.slices import distinct, distinct_rows
 from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
 from mullion.slices.group_states import GroupStates
@@ -162,10 +162,14 @@ class KeptWindows:
         return pays and (fits <= self._kept.keys() or self._calm[grouping.name] >= CALM)
 
     def _are_too_many(self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due) -> bool:
-        """Whether a step for each end alone costs more than going over all rows. Windows after every event have as many
-        ends and lengths as there are events: then these are not even told apart."""
-        counted = (shape.counted for shape in self._families(grouping).known)
-        are = STEP * len(distinct(due.end)) > self._anew(entries, grouping, due, counted)[2]
+        """Whether a step for each family and end alone costs more than going over all rows. Windows after every event
+        have as many ends and lengths as there are events, and hundreds of queries as many families: then these are not
+        even told apart."""
+        families = self._families(grouping)
+        most = self._anew(entries, grouping, due, (shape.counted for shape in families.known))[2]
+        are = STEP * len(distinct(due.end)) > most
+        if not are and not self._too_large:
+            are = STEP * len(distinct_rows(np.stack([families.number_of[due.query], due.end], axis=1))) > most
         if are:
             self._calm[grouping.name] = 0
         return are

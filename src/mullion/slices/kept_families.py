@@ -81,6 +81,11 @@ class Families:
         return family, members
 
     @property
+    def number_of(self) -> Index:
+        """The number of each query's family; queries that cannot slide have none."""
+        return self._members[0]
+
+    @property
     def known(self) -> Mapping[Shape, set[str]]:
         return self._members[1]
 
@@ -94,7 +99,7 @@ class Families:
 
     def of(self, due: Due) -> dict[Family, DueWindows]:
         """The families of due windows, all of which can slide."""
-        number, range_ = self._members[0][due.query], due.end - due.start
+        number, range_ = self.number_of[due.query], due.end - due.start
         order = np.lexsort((due.end, range_, number))
         cuts = np.flatnonzero((np.diff(number[order]) != 0) | (np.diff(range_[order]) != 0)) + 1
         keys, found = list(self.known), {}
