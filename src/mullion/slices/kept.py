@@ -165,11 +165,12 @@ class KeptWindows:
         """Whether a step for each family and end alone costs more than going over all rows. Windows after every event
         have as many ends and lengths as there are events, and hundreds of queries as many families: then these are not
         even told apart."""
-        families = self._families(grouping)
-        most = self._anew(entries, grouping, due, (shape.counted for shape in families.known))[2]
+        counted = (frozenset(other.name for other in self._counting[grouping.name]),)
+        most = self._anew(entries, grouping, due, counted)[2]
         are = STEP * len(distinct(due.end)) > most
         if not are and not self._too_large:
-            are = STEP * len(distinct_rows(np.stack([families.number_of[due.query], due.end], axis=1))) > most
+            family = self._families(grouping).number_of[due.query]
+            are = STEP * len(distinct_rows(np.stack([family, due.end], axis=1))) > most
         if are:
             self._calm[grouping.name] = 0
         return are
