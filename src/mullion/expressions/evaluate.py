@@ -240,7 +240,7 @@ def _sized(vectors: list[Vector]) -> int:
 def _apply(function: Function, signature: Signature, vectors: list[Vector]) -> Vector:
     form = None if NULL in signature.args else function.form(signature)
     if form is None:
-        return _by_row(lambda *values: function.row(signature, *values), signature.result, vectors, function.strict)
+        return _by_row(function.of_values(signature), signature.result, vectors, function.strict)
     if not function.strict:
         values, valid = form(*vectors)
         return _vector(signature.result, values, valid)
@@ -291,13 +291,16 @@ def _vector(type_: Type, values: Any, valid: Any) -> Vector:
 
 
 def _by_row(row: Callable[..., Any], type_: Type, vectors: list[Vector], strict: bool) -> Vector:
-    size = _sized(vectors)
-    lists = [repeat(v.to_list()[0], size) if len(v) == 1 else v.to_list() for v in vectors]
     if not vectors:
         return _collect(type_, [row()])
-    if strict:
-        return _collect(type_, [None if None in values else row(*values) for values in zip(*lists, strict=False)])
-    return _collect(type_, [row(*values) for values in zip(*lists, strict=False)])
+    size = _sized(vectors)
+    known = _all_known(vectors) if strict else np.ones(1, np.bool_)
+    lists = [repeat(v.to_list()[0], size) if len(v) == 1 else v.to_list() for v in vectors]
+    if known.all():
+        return _collect(type_, list(map(row, *lists)))
+    are_known = np.broadcast_to(known, (size,)).tolist()
+    rows = zip(are_known, zip(*lists, strict=False), strict=True)
+    return _collect(type_, [row(*values) if is_known else None for is_known, values in rows])
 
 
 def _collect(type_: Type, items: list[Any]) -> Vector:

@@ -117,6 +117,9 @@ class Vector:
         if type_.kind == "decimal":
             values[valid] = decimals.of_decimals([item for item in items if item is not None], type_)
             return Vector(type_, values, valid)
+        if type_.kind in ("string", "binary"):
+            values[:] = items
+            return Vector(type_, values, valid)
         if values.dtype == np.object_:
             values[:] = None
         for i, item in enumerate(items):
@@ -130,6 +133,8 @@ class Vector:
             values: list[Any] = decimals.to_decimals(self.values, self.type)
         else:
             values = self.values.tolist()
+        if self.valid.all():
+            return values
         return [v if ok else None for v, ok in zip(values, self.valid.tolist(), strict=True)]
 
     def to_doubles(self) -> npt.NDArray[np.float64]:

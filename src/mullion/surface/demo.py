@@ -250,7 +250,8 @@ def _side_by_side(stage: _Stage) -> Iterator[str]:
     if all_:
         yield f"{f'{len(stage.queries)} queries together:':<22}{all_:>10,.0f} events/s"
     if alone and all_:
-        yield f"{len(stage.queries)} queries cost {alone / all_:.1f} times what one costs"
+        number, times = len(stage.queries), alone / all_
+        yield f"{number} queries cost {times:.1f} times what one costs: {number / times:.0f} for the price of one"
 
 
 class _Screen:

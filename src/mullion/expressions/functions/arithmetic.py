@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Function, Signature, first_of, plain, register
+from mullion.expressions.functions.base import Args, Function, Plain, Signature, first_of, register
 from mullion.expressions.functions.calendar import DAY
 from mullion.expressions.functions.coercion import MAX_PRECISION, literal_decimal, numeric
 from mullion.expressions.functions.decimal_forms import added, multiplied, negated, without_sign
@@ -234,13 +234,13 @@ register(
         result=first_of,
         text="(- {0})",
         row=lambda s, x: EXACT.minus(x) if isinstance(x, Decimal) else -x,
-        vector=plain(np.negative),
+        vector=Plain(np.negative),
         decimals=negated,
         rewrite=negate_integers,
     ),
     Function(
         name="positive", least=1, most=1, coerce=one_number, result=first_of, text="{0}",
-        row=plain(lambda x: x), vector=plain(lambda x: x), decimals=True,
+        row=Plain(lambda x: x), vector=Plain(lambda x: x), decimals=True,
     ),
     Function(
         name="abs",
@@ -249,7 +249,7 @@ register(
         coerce=one_number,
         result=first_of,
         row=lambda s, x: EXACT.abs(x) if isinstance(x, Decimal) else abs(x),
-        vector=plain(np.abs),
+        vector=Plain(np.abs),
         decimals=without_sign,
         rewrite=absolute_integers,
     ),

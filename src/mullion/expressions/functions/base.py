@@ -27,6 +27,16 @@ class Signature:
     result: Type
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A `row` or `vector` that does not look at types."""
+
+    meaning: Callable[..., Any]
+
+    def __call__(self, signature: Signature, *values: Any) -> Any:
+        return self.meaning(*values)
+
+
 VectorForm = Callable[..., Any]
 """What a strict function makes of arrays of its arguments: values, or (values, fits) where some may be NULL."""
 
@@ -84,6 +94,10 @@ class Function:
             return self.fallible
         return True if signature is None else self.fallible(signature)
 
+    def of_values(self, signature: Signature) -> Callable[..., Any]:
+        """`row` for these types."""
+        return self.row.meaning if isinstance(self.row, Plain) else partial(self.row, signature)
+
     def form(self, signature: Signature) -> VectorForm | None:
         """`vector` for these types, if it serves them."""
         kinds = {t.kind for t in (*signature.args, signature.result)}
@@ -115,11 +129,6 @@ def register(*functions: Function) -> None:
         for name in (function.name, *function.aliases):
             assert name not in NAMES, name
             NAMES[name] = function
-
-
-def plain(meaning: Callable[..., Any]) -> Callable[..., Any]:
-    """A `row` or `vector` that does not look at types."""
-    return lambda signature, *values: meaning(*values)
 
 
 def gives(type_: Type) -> Callable[[Args], Type]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Function, Signature, first_of, plain, register
+from mullion.expressions.functions.base import Args, Function, Plain, Signature, first_of, register
 from mullion.expressions.functions.coercion import implicit, numeric
 from mullion.language.types import BIGINT, INT, NULL, Type
 
@@ -34,8 +34,8 @@ def bitwise(name: str, symbol: str, meaning: Any) -> Function:
         coerce=two_integers,
         result=first_of,
         text=f"({{0}} {symbol} {{1}})",
-        row=plain(meaning),
-        vector=plain(meaning),
+        row=Plain(meaning),
+        vector=Plain(meaning),
     )
 
 
@@ -73,8 +73,8 @@ register(
         coerce=one_integer,
         result=first_of,
         text="(~ {0})",
-        row=plain(lambda x: ~x),
-        vector=plain(np.invert),
+        row=Plain(lambda x: ~x),
+        vector=Plain(np.invert),
     ),
     shift("shiftleft", True),
     shift("shiftright", False),

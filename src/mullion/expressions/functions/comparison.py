@@ -9,7 +9,7 @@ import numpy as np
 
 from mullion.expressions import int128
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Function, Signature, first_of, gives, plain, register, spelling
+from mullion.expressions.functions.base import Args, Function, Plain, Signature, first_of, gives, register, spelling
 from mullion.expressions.functions.coercion import all_common, as_it_is, comparison, literal_decimal
 from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Expr
@@ -63,8 +63,8 @@ def compare(name: str, symbol: str, row: Any, vector: Any, *, equality: bool = F
         coerce=comparable(equality=equality),
         result=gives(BOOLEAN),
         text=f"({{0}} {symbol} {{1}})",
-        row=plain(row),
-        vector=plain(vector),
+        row=Plain(row),
+        vector=Plain(vector),
         strings=True,
         decimals=True,
     )
@@ -199,11 +199,11 @@ register(
     ),
     Function(
         name="not", least=1, most=1, coerce=truths, result=gives(BOOLEAN), text="(NOT {0})",
-        row=plain(lambda x: not x), vector=plain(np.logical_not),
+        row=Plain(lambda x: not x), vector=Plain(np.logical_not),
     ),
     Function(
         name="is_null", aliases=("isnull",), least=1, most=1, coerce=as_it_is, result=gives(BOOLEAN),
-        text="({0} IS NULL)", row=plain(lambda x: x is None), strict=False, strings=True, decimals=True,
+        text="({0} IS NULL)", row=Plain(lambda x: x is None), strict=False, strings=True, decimals=True,
         vector=lambda s, x: (~x.valid, np.ones(1, np.bool_)),
     ),
     spelling("isnotnull", 1, 1, not_null, ("is_not_null",)),

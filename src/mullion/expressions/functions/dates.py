@@ -10,7 +10,7 @@ import numpy as np
 
 from mullion.errors import CheckError, closest
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Coerce, Function, Signature, gives, plain, register, spelling
+from mullion.expressions.functions.base import Args, Coerce, Function, Plain, Signature, gives, register, spelling
 from mullion.expressions.functions.calendar import (
     DAY,
     add_months,
@@ -48,8 +48,8 @@ def part(
         most=1,
         coerce=takes(of),
         result=gives(INT),
-        row=plain(lambda x: int(meaning(x))),
-        vector=plain(lambda x: meaning(x.astype(np.int64))),
+        row=Plain(lambda x: int(meaning(x))),
+        vector=Plain(lambda x: meaning(x.astype(np.int64))),
         text=text,
     )
 
@@ -59,8 +59,8 @@ def counted(
 ) -> Function:
     """A time as a number, or a number as a time, where every value has one."""
     return Function(
-        name=name, least=1, most=1, coerce=coerce, result=gives(result), row=plain(meaning),
-        vector=plain(lambda x: meaning(x.astype(np.int64))), text=text,
+        name=name, least=1, most=1, coerce=coerce, result=gives(result), row=Plain(meaning),
+        vector=Plain(lambda x: meaning(x.astype(np.int64))), text=text,
     )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def moving(name: str, sign: int, operator: str, aliases: tuple[str, ...] = ()) -
         coerce=coerce,
         result=gives(DATE),
         text=f"date_from_unix_date(try_{operator}(unix_date({{0}}), {{1}}))",
-        row=plain(lambda days, by: fit_date(days + sign * by)),
+        row=Plain(lambda days, by: fit_date(days + sign * by)),
         vector=lambda s, days, by: moved(s, days, by, sign),
         fallible=True,
     )
@@ -198,17 +198,17 @@ register(
     part("second", TIMESTAMP, lambda t: t // SECOND % 60),
     Function(
         name="second$", least=1, most=1, coerce=takes(TIMESTAMP), result=gives(Type("decimal", 8, 6)),
-        text="extract(SECOND FROM {0})", row=plain(second_with_fraction),
+        text="extract(SECOND FROM {0})", row=Plain(second_with_fraction),
     ),
     spelling("date_part", 2, 2, extract, ("extract", "datepart")),
     Function(
         name="date_trunc", least=2, most=2, coerce=date_trunc_types, result=gives(TIMESTAMP), fallible=True,
         text="try_add(date_trunc({0}, {1}), INTERVAL '0' SECOND)", strings=True, vector=date_trunc_vector,
-        row=plain(lambda unit, micros: fit_integer(truncate(unit, micros), TIMESTAMP)),
+        row=Plain(lambda unit, micros: fit_integer(truncate(unit, micros), TIMESTAMP)),
     ),
     Function(
         name="trunc", least=2, most=2, coerce=trunc_types, result=gives(DATE), strings=True, vector=trunc_vector,
-        row=plain(lambda days, unit: truncate_days(DATE_UNITS[unit.lower()], days)),
+        row=Plain(lambda days, unit: truncate_days(DATE_UNITS[unit.lower()], days)),
     ),
     counted("unix_seconds", exactly(TIMESTAMP), BIGINT, lambda t: t // SECOND),
     counted("unix_millis", exactly(TIMESTAMP), BIGINT, lambda t: t // 1000),
@@ -230,18 +230,18 @@ register(
     moving("date_sub", -1, "subtract"),
     Function(
         name="datediff", aliases=("date_diff",), least=2, most=2, coerce=takes(DATE), result=gives(INT), fallible=True,
-        text="try_subtract(unix_date({0}), unix_date({1}))", row=plain(lambda a, b: fit_integer(a - b, INT)),
+        text="try_subtract(unix_date({0}), unix_date({1}))", row=Plain(lambda a, b: fit_integer(a - b, INT)),
         vector=lambda s, a, b: moved(s, a, b, -1),
     ),
     Function(
         name="add_months", least=2, most=2, coerce=takes(DATE, INT), result=gives(DATE), fallible=True,
-        text="try_add({0}, make_ym_interval(0, {1}))", row=plain(lambda d, n: fit_date(add_months(d, n))),
+        text="try_add({0}, make_ym_interval(0, {1}))", row=Plain(lambda d, n: fit_date(add_months(d, n))),
     ),
     Function(
         name="last_day", least=1, most=1, coerce=takes(DATE), result=gives(DATE),
-        row=plain(lambda d: fit_date(d + month_length(*civil(d)[:2]) - civil(d)[2])),
+        row=Plain(lambda d: fit_date(d + month_length(*civil(d)[:2]) - civil(d)[2])),
     ),
     Function(
-        name="make_date", least=3, most=3, coerce=takes(INT), result=gives(DATE), row=plain(make_date), fallible=True
+        name="make_date", least=3, most=3, coerce=takes(INT), result=gives(DATE), row=Plain(make_date), fallible=True
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Function, Signature, gives, plain, register
+from mullion.expressions.functions.base import Args, Function, Plain, Signature, gives, register
 from mullion.expressions.functions.coercion import takes
 from mullion.expressions.vector import Vector
 from mullion.language.query import Call, Expr
@@ -39,7 +39,7 @@ def of_doubles(
     if domain is None:
         return Function(
             name=name, aliases=aliases, least=arity, most=arity, coerce=takes(DOUBLE), result=gives(DOUBLE),
-            row=row_function, vector=plain(ufunc),
+            row=row_function, vector=Plain(ufunc),
         )  # fmt: skip
     return Function(
         name=name,
@@ -126,7 +126,7 @@ register(
     Function(
         name="isnan", least=1, most=1, result=gives(BOOLEAN), strict=False,
         coerce=lambda args: [FLOAT] if args[0][1] == FLOAT else takes(DOUBLE)(args),
-        row=plain(lambda x: x is not None and x != x),
+        row=Plain(lambda x: x is not None and x != x),
         vector=lambda s, x: (x.valid & (x.values != x.values), np.ones(1, np.bool_)),
     ),
     Function(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mullion.expressions.arrays import Array
-from mullion.expressions.functions.base import Args, Function, Signature, gives, plain, register, spelling
+from mullion.expressions.functions.base import Args, Function, Plain, Signature, gives, register, spelling
 from mullion.expressions.functions.coercion import takes
 from mullion.language.query import Call, Expr
 from mullion.language.types import BIGINT, BOOLEAN, INT, STRING, Type
@@ -24,7 +24,7 @@ def made_of(name: str, meaning: Callable[..., Any], *wanted: Type, **other: Any)
         most=len(wanted),
         coerce=takes(*wanted),
         result=gives(other.pop("result", STRING)),
-        row=plain(meaning),
+        row=Plain(meaning),
         **other,
     )
 
@@ -153,7 +153,7 @@ register(
     made_of("left", lambda x, n: x[: max(n, 0)], STRING, INT),
     made_of("right", last_chars, STRING, INT),
     Function(
-        name="concat", least=1, most=None, coerce=takes(STRING), result=gives(STRING), row=plain(lambda *v: "".join(v)),
+        name="concat", least=1, most=None, coerce=takes(STRING), result=gives(STRING), row=Plain(lambda *v: "".join(v)),
         vector=concatenate, strings=True,
     ),
     Function(
@@ -178,7 +178,7 @@ register(
     made_of("ascii", lambda x: ord(x[0]) if x else 0, STRING, result=INT),
     Function(
         name="chr", aliases=("char",), least=1, most=1, coerce=takes(BIGINT), result=gives(STRING),
-        row=plain(character),
+        row=Plain(character),
     ),
     made_of("translate", translate, STRING, STRING, STRING),
 )  # fmt: skip

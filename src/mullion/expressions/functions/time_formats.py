@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from mullion.errors import CheckError
-from mullion.expressions.functions.base import Args, Function, gives, plain, register, spelling
+from mullion.expressions.functions.base import Args, Function, Plain, gives, register, spelling
 from mullion.expressions.functions.calendar import DAY, day_number, month_length
 from mullion.language.query import Call, Case, Cast, Expr, Literal
 from mullion.language.types import DATE, NULL, STRING, TIMESTAMP, Type
@@ -338,7 +338,7 @@ def _read(args: Args, format_: Expr) -> Expr:
 def reading(name: str, **other: Any) -> Function:
     return Function(
         name=name, least=2, most=2, coerce=formatted_types, result=gives(TIMESTAMP), fallible=True,
-        text="try_to_timestamp({0}, {1})", row=plain(parse_formatted), **other,
+        text="try_to_timestamp({0}, {1})", row=Plain(parse_formatted), **other,
     )  # fmt: skip
 
 
