@@ -30,8 +30,12 @@ BRIEF = 8
 """The part of all random examples that `make check` plays: every eighth, divided among the parameters of a test, but at
 least one. `make test` plays all."""
 MEMORY = Path("/dev/shm")
-if PROFILE == "brief" and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1 << 30:
-    tempfile.tempdir = str(MEMORY)  # nobody waits for a disk there: a commit takes a tenth of the time
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1 << 30:
+    # Nobody waits for a disk there: a commit takes a tenth of the time. When all examples are played, only trials that
+    # make directories of their own are there; tests with a directory from pytest are on the disk.
+    if PROFILE != "brief":
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    tempfile.tempdir = str(MEMORY)
 
 gc.disable()  # until tests are collected: that took a quarter of the time
 
@@ -41,8 +45,10 @@ inspect.getsource = cache(inspect.getsource)
 reflection._clean_source = cache(reflection._clean_source)
 
 # Tests are many small queries, each new to the JVM: compiling them well takes longer than running them. A first run
-# took 40 s of processor time without this and 23 s with it. The processes that tests start inherit it.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# took 40 s of processor time without this and 23 s with it. The room for compiled code is then a fifth of the usual
+# one: it was full after some hundred tests, and looking for code to throw out took a seventh of the JVM's time. So it
+# gets the usual one. The processes that tests start inherit both.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 @pytest.fixture(scope="session")
