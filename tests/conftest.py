@@ -56,9 +56,27 @@ def spark() -> Iterator[SparkSession]:
     """Imported here and not above, so that tests without Spark start fast."""
     from mullion.spark.session import local_session
 
+    _remember_names()
     session = local_session(app_name="mullion tests", config={"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+def _remember_names() -> None:
+    """py4j asks the JVM at each step of a name such as org.apache.spark, however often it was followed before, and the
+    JVM looks for a class of that name in 300 archives: that was a tenth of its time."""
+    from py4j.java_gateway import JavaPackage, JVMView
+
+    for owner in (JavaPackage, JVMView):
+        owner.__getattr__ = _remembering(owner.__getattr__)
+
+
+def _remembering(ask: Callable[[object, str], object]) -> Callable[[object, str], object]:
+    def followed(self: object, name: str) -> object:
+        self.__dict__[name] = found = ask(self, name)
+        return found
+
+    return followed
 
 
 LONG = {"spark", "faults", "surface", "bench"}

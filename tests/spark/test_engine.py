@@ -322,11 +322,8 @@ def test_a_group_that_is_only_late_answers_nothing(shard_above: int, spark: Spar
 
 
 @pytest.mark.parametrize("way", ["auto", "kernel"])
-def test_groups_that_become_many_go_to_executors(
-    way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_that_become_many_go_to_executors(way: str, spark: SparkSession, tmp_path: Path) -> None:
     """What was held on the driver falls to the shards that the groups have there, whatever their type."""
-    monkeypatch.setattr("mullion.runtime.sharding_choice.SHARDS", 3)
     columns = {"i": "INT", "b": "BIGINT", "d": "DOUBLE", "m": "DECIMAL(10, 2)", "l": "DECIMAL(30, 2)", "t": "BOOLEAN",
                "day": "DATE", "at": "TIMESTAMP", "s": "STRING"}  # fmt: skip
     batches = Replay(tmp_path)
