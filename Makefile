@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check campaign bench format lint clean
+.PHONY: help setup demo test suite check campaign bench format lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,11 @@ $(VENV)/.ready-bench: $(VENV)/.ready
 demo: setup ## a live demonstration on generated trades
 	@$(BIN)/mullion demo
 
-test: setup lint ## everything: style, types, all tests
+test: setup ## everything: style, types, all tests
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+# Beside lint: types alone would keep one processor busy for half a minute.
+suite: setup
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## style, types and the tests that need no Spark, with every eighth random example: a minute
