@@ -12,6 +12,7 @@ import typer
 from mullion import __version__
 from mullion.surface.commands import advance, ask, demo, doctor, explain, punctuate, repair
 from mullion.surface.run_command import run
+from mullion.surface.starting import begin_alone
 
 app = typer.Typer(
     name="mullion",
@@ -31,6 +32,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     # A failure is told once, by us; the bridge to Java would print it as a stack trace as well.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    begin_alone()
     app(prog_name="mullion")
 
 

@@ -12,6 +12,7 @@ import typer
 from mullion.options import DEFAULTS, Isolation, Schedule
 from mullion.surface.exit_code import errors_to_exit_code, say
 from mullion.surface.scripts import Script, script_text
+from mullion.surface.starting import imported_engine
 from mullion.surface.warned import Warned, listening
 
 
@@ -31,9 +32,7 @@ def explain(
     """Show the shared plan of a script's queries, with its reasons."""
     with errors_to_exit_code():
         text = script_text(script)
-        from mullion.engine import Engine
-
-        with Engine(schedule=schedule) as engine, listening(Warned(partial(say, "warning", "yellow"))):
+        with imported_engine()(schedule=schedule) as engine, listening(Warned(partial(say, "warning", "yellow"))):
             engine.execute(text)
             explanation = engine.explain()
         forms = {Format.json: explanation.to_json, Format.svg: explanation.to_svg}
@@ -75,10 +74,10 @@ def ask(
         from mullion.language.parse import parse_query
 
         parse_query(question)
-        from mullion.engine import Engine
+        engine_class = imported_engine()
         from mullion.surface.printing import print_answer
 
-        with Engine() as engine, listening(Warned(partial(say, "warning", "yellow"))):
+        with engine_class() as engine, listening(Warned(partial(say, "warning", "yellow"))):
             engine.execute(text)
             engine.questions.clear()
             engine.prepare(question)
@@ -137,6 +136,7 @@ def demo(
     with errors_to_exit_code():
         from rich.console import Console
 
+        imported_engine()
         from mullion.surface.demo import show
 
         show(Console(), began=began, seconds=seconds)

@@ -17,6 +17,7 @@ from mullion.surface.compiling import telling_of_compiling
 from mullion.surface.interrupts import Interrupts
 from mullion.surface.progress import Progress, warnings
 from mullion.surface.requests import Log, RunRequest
+from mullion.surface.starting import imported_engine
 from mullion.surface.summary import how_it_stopped, summarize, write_stats
 from mullion.surface.warned import Warned, listening
 
@@ -51,10 +52,8 @@ class ScriptRun:
         ):
             try:
                 self.progress.show("starting")
-                from mullion.engine import Engine
-
                 saw = self.progress.update if self.lines is None else self.lines.update
-                with Engine(
+                with imported_engine()(
                     out=request.out,
                     checkpoint=request.checkpoint,
                     config=request.config,
