@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mullion.allocation import LeftAlone
+from mullion import allocation
+from mullion.allocation import LeftAlone, leave_alone_for_good
 
 PROGRAM = """
 import resource, sys
@@ -103,3 +104,16 @@ def test_the_collector_leaves_alone_what_is_there_while_a_run_is() -> None:
     gc.freeze()
     first.end()
     assert gc.get_freeze_count() > 0, "it was not the run that froze this"
+
+
+@pytest.mark.usefixtures("nothing_left_alone")
+def test_where_it_is_for_good_runs_leave_more_alone_and_nothing_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation, "_for_good", False)
+    leave_alone_for_good()
+    before = gc.get_freeze_count()
+    new: list[list[int]] = [[] for _ in range(1000)]
+    own = LeftAlone()
+    own.begin()
+    assert gc.get_freeze_count() >= before + len(new)
+    own.end()
+    assert gc.get_freeze_count() >= before + len(new)

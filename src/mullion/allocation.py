@@ -47,6 +47,7 @@ class _Mallinfo(ctypes.Structure):
 _most_free: int | None = None
 _resident = 0
 """Bytes that the process had when something was last given back."""
+_for_good = False
 
 
 def keep_freed_memory(most: int | None = None) -> bool:
@@ -103,6 +104,13 @@ def _take_small_pages() -> None:
         advise(False)
 
 
+def leave_alone_for_good() -> None:
+    """What is there now and what is there when runs begin is left alone to the end of the process."""
+    global _for_good
+    _for_good = True
+    gc.freeze()
+
+
 class LeftAlone:
     """What the collector of garbage leaves alone, from the beginning of a run to its end. Where somebody has told it
     to leave something alone already, that stays."""
@@ -111,9 +119,9 @@ class LeftAlone:
         self._is_ours = False
 
     def begin(self) -> None:
-        if not gc.get_freeze_count():
+        if _for_good or not gc.get_freeze_count():
             gc.freeze()
-            self._is_ours = True
+            self._is_ours = not _for_good
 
     def end(self) -> None:
         if self._is_ours:

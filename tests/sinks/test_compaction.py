@@ -20,6 +20,7 @@ from mullion.sinks.compaction import first_to_merge
 from mullion.sinks.files import files_in
 from mullion.sinks.owner import OWN
 from mullion.sinks.parquet import ParquetSink
+from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
 from mullion.testing import COMPACTION_STEPS, STEPS, Crash, crash_at
 from sinks.played import SCHEMA, expected, opened, parquet_files, play, read
@@ -169,3 +170,22 @@ def test_a_reader_that_resolves_the_link_first_is_not_disturbed(tmp_path: Path, 
     assert sorted(batch for name in names for batch in pq.read_table(resolved / name).column("batch").to_pylist()) == [
         batch for batch, _ in before
     ]
+
+
+@pytest.mark.parametrize(("small", "large", "left"), [(0, 6, 6), (4, 6, 10), (5, 0, 1), (5, 6, 7)])
+def test_the_end_of_a_run_merges_small_files_only(
+    small: int, large: int, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large ones stay as they are, however many: merging them takes as long as writing them did."""
+    monkeypatch.setattr(compaction, "SMALL", 10_000)
+    sink = opened(tmp_path, ["q"], None)
+    rnd = random.Random(1)
+    rows = [2**k * 4_000 for k in range(large, 0, -1)] + [1] * small
+    for batch, number in enumerate(rows):
+        noise = [rnd.getrandbits(62) for _ in range(number)]
+        sink.write("s", Mark(batch), [Answers(("q",), [0, number], pa.table({"batch": [batch] * number, "n": noise}))])
+        sink.committed("s", Mark(batch))
+    sink.finish({"q": SCHEMA})
+    assert len(files_in(tmp_path / "q")) == left
+    assert [len(table) for table in sink.tables("q")][:large] == rows[:large]
+    assert sum(map(len, sink.tables("q"))) == sum(rows)

@@ -27,7 +27,8 @@ FEW = 4
 LARGE = 64 << 20
 """Bytes from which a file is never merged again."""
 SMALL = 256 << 10
-"""Bytes up to which a file is merged with others at the end of a run, whatever they are."""
+"""Bytes up to which a file is merged with others at the end of a run, whatever they are. Where few are that small,
+nothing is merged then: a reader gains little by it, and it takes as long as writing all of them."""
 
 
 def first_to_merge(sizes: Sequence[int], small: int = 0) -> int:
@@ -55,7 +56,10 @@ def compact(folder: Folder, committed: Mark, stream: str | None = None, *, ended
         _remove_stragglers(done)
         commits = [list(files) for _, files in groupby(done, key=lambda file: file.first)]
         try:
-            sizes = [sum(file.path.stat().st_size for file in files) for files in commits]
+            of_files = [[file.path.stat().st_size for file in files] for files in commits]
+            if ended and sum(size < SMALL for own in of_files for size in own) <= FEW:
+                return False
+            sizes = [sum(own) for own in of_files]
             merged = [file for files in commits[first_to_merge(sizes, SMALL if ended else 0) :] for file in files]
             if len(merged) > 1:
                 folder.change(lambda place: _merge(merged, place))

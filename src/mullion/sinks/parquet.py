@@ -20,6 +20,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from mullion.runtime.sink import ASIDE, ShardWriter, Sink
+from mullion.sinks.coded_columns import in_one
 from mullion.sinks.compaction import compact
 from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
 from mullion.sinks.folder import EARLIER, NEW, Folder, sync
@@ -144,7 +145,7 @@ class ParquetSink(Sink):
     def write(self, stream: str, mark: Mark, answers: Sequence[Answers], part: int = 0) -> None:
         by_query: dict[str, list[pa.Table]] = {}
         for group in answers:
-            for name, table in group:
+            for name, table in group.as_they_are():
                 by_query.setdefault(name, []).append(table)
         fault_point("before answers")
         later = self._syncing.setdefault(stream, Syncing())
@@ -156,7 +157,7 @@ class ParquetSink(Sink):
         fault_point("after answers")
 
     def _write(self, name: str, mark: Mark, part: int, tables: list[pa.Table], later: Syncing) -> None:
-        self._folder(name).add(file_name(mark, part=part), pa.concat_tables(tables), later)
+        self._folder(name).add(file_name(mark, part=part), in_one(tables), later)
 
     def settle(self, stream: str) -> None:
         if stream in self._syncing:

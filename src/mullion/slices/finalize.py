@@ -86,9 +86,13 @@ class Answers:
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
         """The answers of each query, without codes."""
+        return ((name, decoded(table)) for name, table in self.as_they_are())
+
+    def as_they_are(self) -> Iterator[tuple[str, pa.Table]]:
+        """The answers of each query, perhaps with codes."""
         for name, low, high in zip(self.queries, self.bounds, self.bounds[1:], strict=False):
             if high > low:
-                yield name, decoded(self.table.slice(low, high - low))
+                yield name, self.table.slice(low, high - low)
 
     def rows_by_query(self) -> dict[str, int]:
         return {name: high - low for name, low, high in zip(self.queries, self.bounds, self.bounds[1:], strict=False)}
