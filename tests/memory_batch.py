@@ -213,7 +213,7 @@ class MemorySource:
     forgets: bool = False
     partitions: int = 1
     sized: bool = True
-    failures: tuple[type[BaseException], ...] = ()
+    failures: tuple[type[Exception], ...] = ()
     given: dict[int, pa.Table] = field(default_factory=dict)
     backlog: Backlog | None = None
 

@@ -311,6 +311,6 @@ def test_without_java_there_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> No
         raise EnvironmentProblem("no Java")
 
     monkeypatch.setattr(sessions, "find_java", none)
-    monkeypatch.setattr(sessions, "launch_gateway", None)
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", None)
     with pytest.raises(EnvironmentProblem, match="no Java"):
         sessions._start(sessions.settings())

@@ -23,7 +23,7 @@ try:
     main()
 except SystemExit as ended:
     code = ended.code
-loaded = [name for name in ("pandas", "duckdb", "sqlglot") if name in sys.modules]
+loaded = [name for name in ("pandas", "pyspark", "duckdb", "sqlglot") if name in sys.modules]
 import pyarrow as pa
 frame = pa.table({{"x": [1.5, None]}}).to_pandas()
 said = dict(code=code, loaded=loaded, frozen=gc.get_freeze_count(), collects=gc.isenabled())

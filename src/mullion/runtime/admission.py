@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mullion.algebra.streams import Stream
 from mullion.binding.entering import Entrance, Past, entrance, gone, read_once_more
-from mullion.errors import CheckError, MullionError, NotSupported, Place
+from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
 from mullion.kernels.table_versions import with_batch
@@ -19,6 +19,7 @@ from mullion.language.query import TIME_AXIS
 from mullion.planner.rules import groupings_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, PastEvents, PastPartials, SideJobs
+from mullion.runtime.batch import reading_failures
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
@@ -196,11 +197,10 @@ class Admission:
         of it, so that it is waited for."""
         queries = by_tag(query for query in self._state.queries if query.tag)
         wait = wait or (any(tag in self._side_jobs for tag in queries) and self.is_from_kept)
-        failures: tuple[type[BaseException], ...] = (*self._state.source.failures, MullionError, OSError)
         for tag, future in self._side_jobs.done(queries, wait=wait):
             try:
                 pasts = future.result()
-            except failures as problem:
+            except reading_failures(self._state.source) as problem:
                 self._has_no_past(queries[tag], problem)
                 continue
             for past in pasts:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.errors import MullionError
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.thinning import Thinning
@@ -131,8 +132,9 @@ class Batch(Protocol):
 class BatchSource(Protocol):
     """Where the batches of a stream come from, and what runs the work of shards."""
 
-    failures: tuple[type[BaseException], ...]
-    """What reading may raise that is no fault of ours."""
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What reading may raise that is no fault of ours; asked for when something was raised."""
 
     def offsets_of(self, batch: int) -> Sequence[int]:
         """The offsets of the source that a batch took; none where the source has no such notes."""
@@ -162,6 +164,11 @@ class BatchSource(Protocol):
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
         """What a task returns for each shard."""
+
+
+def reading_failures(source: BatchSource) -> tuple[type[Exception], ...]:
+    """What the past of a query may fail with, while others go on; to be asked when something was raised."""
+    return *source.failures, MullionError, OSError
 
 
 def partials_of(events: pa.Table, job: Job, bounds: Stretch) -> Portion:

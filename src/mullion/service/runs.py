@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.closing import query_after_the_end
-from mullion.errors import MullionError
 from mullion.options import Options
+from mullion.runtime.batch import reading_failures
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
 from mullion.runtime.relation_runs import RelationRuns
@@ -80,10 +80,9 @@ class Runs:
             seen = None
             if run.committed is not None and run.newest is not None:
                 seen = PastRead(run.committed.batch, run.newest)
-            failures: tuple[type[BaseException], ...] = (*run.source.failures, MullionError, OSError)
             try:
                 relations.take_past(run.stream.name, seen, run.admission.past())
-            except failures as problem:
+            except reading_failures(run.source) as problem:
                 relations.stop(f"its past could not be read: {problem}")
 
     def hand_over(self, run: StreamRun) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream
@@ -29,6 +29,9 @@ from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import is_files, read_columns, tells_files, with_places
 from mullion.spark.statistics import LastLook, of_files_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 TIMES_ON_FEW_CORES = 25
 """How many times more events relations take on the driver before they go to shards, where cores are few."""
@@ -55,6 +58,8 @@ class SparkBackend:
 
     def session_of_answers(self) -> SparkSession:
         """Where answers become DataFrames: the session in use, another one of this process, or a new one."""
+        from pyspark.sql import SparkSession
+
         return self._own.current or SparkSession.getActiveSession() or self.session
 
     @property

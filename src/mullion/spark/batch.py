@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Stream
 from mullion.errors import SourceError
@@ -35,7 +34,7 @@ from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import event_bytes, row_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection, send
-from mullion.spark.failures import SparkFailure
+from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
     FilePortions,
     RowGroup,
@@ -73,6 +72,9 @@ from mullion.spark.unseen import Unseen
 from mullion.spark.waiting_files import WaitingFiles
 from mullion.spark.waiting_offsets import WaitingOffsets
 from mullion.storage.marks import Mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 NATIVE_PORTIONS = 4
 """Portions of the kernel that Spark may aggregate at once: it hands over partials alone."""
@@ -236,7 +238,10 @@ class SparkSource:
     partials: Callable[[], float] = lambda: 0.0
     """About how many partials an event leaves, for all queries that there are now."""
     look: LastLook = field(default_factory=LastLook)
-    failures: tuple[type[BaseException], ...] = SparkFailure
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        return spark_failures()
 
     def __post_init__(self) -> None:
         self._unseen = Unseen(self.stream.stored, strict=self.options.strict)

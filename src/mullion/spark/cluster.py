@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from mullion.errors import EnvironmentProblem
 from mullion.spark.java import cache_dir, write_atomically
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHIP = "spark.mullion.ship"
 

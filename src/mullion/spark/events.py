@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.kernels.arrival import ARRIVAL, FILE, FileOrder, checksum_text, in_order_of_arrival, place_text
@@ -26,6 +26,9 @@ from mullion.spark.expressions import bad_text, identifier, spark_text
 from mullion.spark.files import FilePortions, RowGroup, ThinnedFiles, local
 from mullion.spark.own_session import Executors
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 TIME = "`#t`"
 """`slices.kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place

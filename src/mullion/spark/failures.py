@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.version import __version__ as spark_version
 
 from mullion import errors
 from mullion.errors import MullionError, SourceError
-
-SparkFailure = (PySparkException, Py4JJavaError)
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+(?:: |$)")
 _CODE = re.compile(r"^\[[A-Z_.0-9]+\] ")
@@ -31,6 +28,24 @@ _DAMAGED = (
     "corrupt",
 )
 _PACKAGES = {"kafka": "spark-sql-kafka-0-10_2.13", "avro": "spark-avro_2.13"}
+
+
+def spark_failures() -> tuple[type[Exception], ...]:
+    """What Spark raises. Ask when something was raised: until pyspark is imported, none of it was."""
+    if "pyspark" not in sys.modules:
+        return ()
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JJavaError
+
+
+def ended_streams() -> tuple[type[Exception], ...]:
+    """What Spark raises where a streaming query has failed; ask when something was raised."""
+    if "pyspark" not in sys.modules:
+        return ()
+    from pyspark.errors import StreamingQueryException
+
+    return (StreamingQueryException,)
 
 
 def source_error(name: str, problem: BaseException) -> SourceError:
@@ -84,9 +99,9 @@ def _hint(text: str) -> str | None:
         return "declare exactly the columns of the header"
     for format_, package in _PACKAGES.items():
         if f"Failed to find data source: {format_}" in text or f"Failed to find the data source: {format_}" in text:
-            return (
-                f"Spark needs a package for it: --conf spark.jars.packages=org.apache.spark:{package}:{spark_version}"
-            )
+            from pyspark.version import __version__ as version
+
+            return f"Spark needs a package for it: --conf spark.jars.packages=org.apache.spark:{package}:{version}"
     if "No FileSystem for scheme" in text or "FileSystem not found" in text:
         return "Spark needs the file system's package: --conf spark.jars.packages=..., such as hadoop-aws for s3a"
     if "OutOfMemoryError" in text:

@@ -8,18 +8,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from mullion.algebra.streams import Stream
 from mullion.errors import MullionError
-from mullion.spark.failures import SparkFailure, raised_in_worker, source_error
+from mullion.spark.failures import ended_streams, raised_in_worker, source_error, spark_failures
 from mullion.spark.own_files import FilesInBatches, OwnQuery
 from mullion.spark.sources import located
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Feed:
         writer = writer.trigger(processingTime=pause) if self.follow else writer.trigger(availableNow=True)
         try:
             self._query = writer.start()
-        except SparkFailure as problem:
+        except spark_failures() as problem:
             raise source_error(f"stream '{self.stream.name}'", problem) from problem
 
     def _play(self, files: FilesInBatches) -> None:
@@ -125,7 +126,7 @@ class Feed:
         query = self._query
         try:
             return query is not None and bool(query.status["isDataAvailable"])
-        except (PySparkException, Py4JError, OSError):
+        except (*spark_failures(), Py4JError, OSError):
             return False
 
     def progress(self) -> Mapping[str, Any] | None:
@@ -133,7 +134,7 @@ class Feed:
         query = self._query
         try:
             return None if query is None else query.lastProgress
-        except (PySparkException, Py4JError, OSError):
+        except (*spark_failures(), Py4JError, OSError):
             return None
 
     def _end(self) -> None:
@@ -149,7 +150,7 @@ class Feed:
             self._reopen(self._query)
         try:
             over = bool(self._query.awaitTermination(seconds))  # type: ignore[arg-type]
-        except StreamingQueryException as problem:
+        except ended_streams() as problem:
             self._failure = self._failure or problem
             return True
         if over and not self.follow and not self.ended:
@@ -163,7 +164,7 @@ class Feed:
             self._reopening = True
         try:
             query.stop()
-        except (PySparkException, Py4JError, OSError) as problem:
+        except (*spark_failures(), Py4JError, OSError) as problem:
             self._failure = self._failure or problem
             return
         finally:
@@ -185,7 +186,7 @@ class Feed:
                 self._stopped = True
             try:
                 self._query.stop()
-            except (PySparkException, Py4JError, OSError) as problem:
+            except (*spark_failures(), Py4JError, OSError) as problem:
                 self._failure = self._failure or problem
             self._query = None
             self._release_callbacks()
@@ -199,7 +200,7 @@ class Feed:
         failure = self._failure
         if failure is None:
             return
-        if not isinstance(failure, SparkFailure):
+        if not isinstance(failure, spark_failures()):
             raise failure
         ours = raised_in_worker(failure)
         if ours is not None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame
 
 from mullion.algebra.streams import EVENT, HIDDEN, WEIGHT, Stream
 from mullion.allocation import give_back
@@ -37,6 +36,9 @@ from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import takes_order
 from mullion.spark.footers import WHOLE, footer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MOST_FILES = 2000
 """Files of a batch whose footers the driver looks into."""

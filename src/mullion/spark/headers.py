@@ -10,13 +10,14 @@ name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from mullion.algebra.nodes.base import Columns
 from mullion.errors import SourceError, closest
 from mullion.spark.hadoop import opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def has_header(format_: str, options: Mapping[str, str]) -> bool:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JNetworkError
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from mullion.errors import SparkDied, TextError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +43,11 @@ def note_start(log: Path, memory: str) -> None:
 def log_file() -> Path | None:
     """Where the Spark that this process started writes its log; None when it has started none."""
     return _log
+
+
+def loaded_context() -> type[SparkContext] | None:
+    """What pyspark knows of its process; None where it was not even imported, which takes a tenth of a second."""
+    return getattr(sys.modules.get("pyspark"), "SparkContext", None)
 
 
 def needs_spark(call: Callable[P, R]) -> Callable[P, R]:
@@ -69,7 +76,8 @@ def raising_if_dead() -> Iterator[None]:
 
 def death(problem: BaseException | None = None) -> SparkDied | None:
     """Why Spark's process has ended; None while it lives, or when there was none."""
-    gateway = SparkContext._gateway
+    context = loaded_context()
+    gateway = None if context is None else context._gateway
     if gateway is None:
         return None
     lost = isinstance(problem, (Py4JNetworkError, ConnectionError))
@@ -90,6 +98,9 @@ def is_dead() -> bool:
 def forget_dead() -> None:
     """Let a new process be started where one has ended; Spark would take it to live for ever."""
     if is_dead():
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
 

@@ -7,12 +7,12 @@ takes hundreds of calls into the JVM, which cost as much as the pass itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from mullion.algebra.grid import Grid
 from mullion.expressions.coding.canonical import in_one_piece
@@ -23,6 +23,9 @@ from mullion.slices.kernels.layout import partial_schema, signature_array
 from mullion.slices.kernels.signature import WORD, from_words, same_rows, words_for
 from mullion.spark.events import TIME, SparkEvents
 from mullion.spark.expressions import bad_text, spark_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROWS_OF_SLICE = "s0_0"
 """How many events a row of partials has for queries; a row without any is not kept."""

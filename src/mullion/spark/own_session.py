@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from typing import NamedTuple
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, NamedTuple
 
 from mullion.arguments import require
 from mullion.errors import ArgumentError, MullionError
@@ -15,6 +13,9 @@ from mullion.memory import MB, Memory
 from mullion.spark.cluster import is_local, ship
 from mullion.spark.jvm import is_dead
 from mullion.spark.session import GATEWAY, cores_here, ensure, heap_bytes, is_running, local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Executors(NamedTuple):

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
@@ -32,6 +30,9 @@ from mullion.spark.expressions import spark_text
 from mullion.spark.files import FilePortions, RowGroup, read_ahead, read_pieces, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def collect_partials(events: SparkEvents, together: Pass, bounds: Stretch) -> list[Collected]:
@@ -77,6 +78,7 @@ def partials_frame(events: SparkEvents, plan: Plan, grouping: Grouping) -> DataF
     frame, inputs = send(events, (grouping,))
     job = _job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), inputs, events)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from mullion.language.limits import moment
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
 
 
 SHOWN = 20
@@ -44,6 +44,8 @@ class Results:
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame in the engine's session."""
+        from pyspark.sql import SparkSession
+
         session = SparkSession.active() if self._session is None else self._session()
         return session.createDataFrame(self._table)
 

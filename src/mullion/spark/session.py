@@ -13,21 +13,22 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
 
 from mullion.errors import EnvironmentProblem
 from mullion.kernels.arrival import PIECE
 from mullion.memory import MB, Memory, default_limit
 from mullion.spark.cluster import cores_of, is_local, on_this_machine, require_master
+from mullion.spark.failures import spark_failures
 from mullion.spark.java import cache_dir, find_java, write_atomically
-from mullion.spark.jvm import forget_dead, is_dead, note_start
+from mullion.spark.jvm import forget_dead, is_dead, loaded_context, note_start
 from mullion.spark.options import IN_SESSION, check_session
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
 # What answers depend on: a bad value is NULL instead of the end of the batch that it shares, instants are UTC, and
 # formats of times mean what they mean now, not what they meant in old versions.
@@ -113,6 +114,9 @@ def local_session(
     than local makes this process the driver of a cluster. Nothing is printed, and unless there is a cluster nothing
     listens beyond 127.0.0.1. Raises EnvironmentProblem, naming the log file, when Spark cannot start.
     """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     with _starting:
         forget_dead()
         if SparkContext._active_spark_context is not None:
@@ -123,7 +127,8 @@ def local_session(
 
 def is_running() -> bool:
     """Whether this process has a Spark already."""
-    return SparkContext._active_spark_context is not None and not is_dead()
+    context = loaded_context()
+    return context is not None and context._active_spark_context is not None and not is_dead()
 
 
 def heap_bytes(session: SparkSession) -> int:
@@ -159,6 +164,8 @@ def adopt(session: SparkSession, frame: DataFrame) -> DataFrame:
         return frame
     datasets = session._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
     plan = frame._jdf.queryExecution().analyzed()
+    from pyspark.sql import DataFrame
+
     return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
 
 
@@ -204,6 +211,8 @@ def _submitted() -> dict[str, str]:
     """What spark-submit was told, where it started this process."""
     if GATEWAY not in os.environ:
         return {}
+    from pyspark import SparkConf, SparkContext
+
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
 
@@ -219,6 +228,9 @@ def cores_here(master: str) -> int:
 
 
 def _start(chosen: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
     java = find_java()
     require_master(chosen["spark.master"])
     log = _new_log()
@@ -237,7 +249,7 @@ def _start(chosen: Mapping[str, str]) -> SparkSession:
     try:
         with _environment(environment), _interruptible():
             return SparkSession(SparkContext(conf=conf, gateway=_gateway(conf, log)))
-    except (PySparkException, Py4JError, OSError) as error:
+    except (*spark_failures(), Py4JError, OSError) as error:
         raise EnvironmentProblem(f"Spark did not start: {_reason(error)}", hint=f"Spark's own log is {log}") from None
 
 
@@ -254,6 +266,9 @@ def _gateway(conf: SparkConf, log: Path) -> Any:
     Ctrl-C in the terminal thereby reaches Python only. The JVM still ends with this process, however that ends: it
     reads a pipe from us and exits at end of file.
     """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
     if SparkContext._gateway is not None:
         return SparkContext._gateway
     with log.open("ab") as output:
@@ -306,7 +321,8 @@ def _interruptible() -> Iterator[None]:
 
 
 def _cancel_jobs(number: int, frame: FrameType | None) -> None:
-    context = SparkContext._active_spark_context
+    loaded = loaded_context()
+    context = None if loaded is None else loaded._active_spark_context
     if context is not None and context._jsc is not None:
         # Every thread has a connection of its own to the JVM, and that of this one is busy. Jobs that are started after
         # the interrupt must not be cancelled with the others, hence the wait, which takes milliseconds.

@@ -11,12 +11,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from mullion.planner.plan import Grouping
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
@@ -29,9 +26,14 @@ from mullion.spark.pipeline import plain_schema
 from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: Mark) -> Tally:
     """Write the partials of a batch, each on the executor of its shard, and return what they tell of it."""
+    from pyspark.sql import functions as F
+
     slim = replace(shards, entries=[])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,6 +53,8 @@ def write_into_shards(
 ) -> dict[int, str]:
     """Write sub-windows that were held on the driver into their shards: the files by shard. Spark sees their columns by
     number, since it takes a dot in a name for a field."""
+    from pyspark.sql import functions as F
+
     slim, metadata = replace(shards, entries=[]), entry.table.schema.metadata
     schema = entry.table.schema.remove_metadata()
     numbers = {name: f"c{i}" for i, name in enumerate(schema.names)}
@@ -108,6 +112,8 @@ def _files(step: ShardedStep, standing: ShardState) -> list[Path]:
 
 
 def _shard() -> int:
+    from pyspark import TaskContext
+
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
 

@@ -14,20 +14,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial, reduce
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.readwriter import DataFrameReader
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream, Table
 from mullion.errors import CheckError, Place, SourceError, closest
 from mullion.language.types import Type
-from mullion.spark.failures import SparkFailure, source_error
+from mullion.spark.failures import source_error, spark_failures
 from mullion.spark.files import local
 from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
@@ -36,6 +32,11 @@ from mullion.spark.listed_files import is_data, is_recursive, listed_files
 from mullion.spark.options import checked_options
 from mullion.spark.types import columns_from_spark, schema_text
 from mullion.spark.unseen import HEAD, Unseen
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 log = logging.getLogger("mullion")
 
@@ -51,7 +52,7 @@ TEXT_FORMATS = ("csv", "json")
 ENDLESS_FORMATS = ("kafka", "rate", "rate-micro-batch", "socket")
 ANY_AGE = "36500d"
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
-SparkReader = TypeVar("SparkReader", DataFrameReader, DataStreamReader)
+SparkReader = TypeVar("SparkReader", "DataFrameReader", "DataStreamReader")
 KNOWN_FORMATS = (*FILE_FORMATS, *ENDLESS_FORMATS)
 REFUSED_FORMATS = ("jdbc", "delta-sharing", "binaryfile", "image", "hive", "noop")
 
@@ -93,7 +94,7 @@ def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str
         else:
             frame = spark.readStream.format(format_).options(**options).load()
         return tuple(c for c in columns_from_spark(frame.schema) if c[0] != CORRUPT)
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(name, problem) from None
 
 
@@ -132,6 +133,8 @@ def open_stream(spark: SparkSession, stream: Stream, more: Mapping[str, str]) ->
     try:
         if stream.format not in FILE_FORMATS or path is None:
             frame = reader.load()
+            from pyspark.sql import functions as F
+
             columns = [F.col(f"`{name}`") for name, _ in stream.columns]
             if stream.format == "kafka":
                 columns += [F.col("partition").alias(PARTITION), F.col("offset").alias(OFFSET)]
@@ -147,7 +150,7 @@ def open_stream(spark: SparkSession, stream: Stream, more: Mapping[str, str]) ->
             reader = reader.option("basePath", located(path))  # Spark looks for no partitions below a pattern
         frame = _reporting(reader, stream.format, stream.columns).load(_for_spark(path))
         return with_source(frame, rows=counts_rows(stream))
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -155,7 +158,7 @@ def open_files(spark: SparkSession, stream: Stream, uris: list[str]) -> DataFram
     """Files that a stream reads, as it reads them."""
     try:
         return _read_parts(spark, stream, _parts(spark, stream, uris) or [(stream.columns, uris)])
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -170,7 +173,7 @@ def as_declared(stream: Stream, batch: DataFrame, uris: list[str]) -> DataFrame:
         return batch
     try:
         return _read_parts(batch.sparkSession, stream, parts)
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(stream.name, problem) from None
 
 
@@ -189,7 +192,7 @@ def open_table(spark: SparkSession, table: Table) -> DataFrame:
         if all(columns == table.columns for columns, _ in parts):
             return frame
         return _read_parts(spark, table, parts)
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(table.name, problem) from None
 
 
@@ -246,6 +249,8 @@ def _read_parts(spark: SparkSession, source: Stream | Table, parts: list[tuple[C
             frames.append(with_source(read, rows=rows).select(*names, *unparsed, *places))
         else:
             frames.append(reader.schema(schema_text(columns)).load(paths).select(*names))
+    from pyspark.sql import DataFrame
+
     return reduce(DataFrame.unionAll, frames)
 
 
@@ -280,7 +285,7 @@ def with_places(frame: DataFrame) -> DataFrame:
         while plan.getClass().getSimpleName() in ("Project", "Filter", "SubqueryAlias"):
             plan = plan.child()
         return with_source(frame) if plan.toString().startswith("FileSource[") else frame
-    except (Py4JError, *SparkFailure):
+    except (Py4JError, *spark_failures()):
         return frame
 
 
@@ -296,6 +301,8 @@ def counts_rows(stream: Stream) -> bool:
 
 def with_source(frame: DataFrame, *, rows: bool = False) -> DataFrame:
     """The rows of files with the file that they stand in, and where their piece of it begins."""
+    from pyspark.sql import functions as F
+
     origin = [F.col("_metadata.file_path").alias(SOURCE), F.col("_metadata.file_block_start").alias(BLOCK)]
     if rows:
         origin.append(F.col("_metadata.row_index").alias(ROW))

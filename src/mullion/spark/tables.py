@@ -20,23 +20,25 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from mullion.algebra.streams import Table
 from mullion.errors import CheckpointError, MullionError, SourceError
 from mullion.expressions.vector import arrow_type
-from mullion.spark.failures import SparkFailure, source_error
+from mullion.spark.failures import source_error, spark_failures
 from mullion.spark.files import are_as_declared, local
 from mullion.spark.footers import check_files
 from mullion.spark.hadoop import head
 from mullion.spark.sources import open_table, table_files
 from mullion.spark.unseen import HEAD, Unseen
 from mullion.storage.files import REMOVED, CommittedFiles, label_of, read_checked, serialised
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("mullion")
 
@@ -223,6 +225,8 @@ def _folder(name: str) -> str:
 
 def static_frame(session: SparkSession, name: str, rows: Any) -> DataFrame:
     """Rows of the caller's, a DataFrame or a pyarrow or pandas table, as a DataFrame."""
+    from pyspark.sql import DataFrame
+
     frame = rows if isinstance(rows, DataFrame) else session.createDataFrame(rows)
     if frame.isStreaming:
         hint = "a table is a static DataFrame: name this one with Engine.stream"
@@ -234,7 +238,7 @@ def _collected(table: Table, frame: DataFrame) -> pa.Table:
     schema = _schema(table)
     try:
         rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in schema.names)).toArrow()
-    except SparkFailure as problem:
+    except spark_failures() as problem:
         raise source_error(table.name, problem) from None
     return rows.cast(schema).combine_chunks()
 

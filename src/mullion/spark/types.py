@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, StructType
+from typing import TYPE_CHECKING
 
 from mullion.language.types import NAMES, Type, decimal
 
-__all__ = ["DataFrame", "SparkSession", "columns_from_spark", "schema_text", "type_from_spark"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql.types import DataType, StructType
 
 
 def type_from_spark(type_: DataType) -> Type:
