@@ -21,6 +21,7 @@ from mullion.expressions.vector import has_arrow_type
 from mullion.kernels.arrival import ARRIVAL
 from mullion.kernels.table_versions import with_batch
 from mullion.planner.plan import Pass, Plan
+from mullion.questions_first import give_way
 from mullion.runtime.batch import Batch, Collected, Portion, job_of
 from mullion.runtime.batch import collected as in_plans
 from mullion.runtime.counts import add_counts
@@ -59,6 +60,7 @@ class Ingest:
         """Take the events of a batch in. Late events are set aside first. Returns what the batch holds."""
         state, mark = self._state, Mark(batch.number)
         plans = self._planning.plan_batch(batch)
+        give_way()
         rows = self._read(batch, aside, plans)
         seen = None
         if rows is not None:

@@ -65,6 +65,7 @@ class PartialsStage:
             every = run(_sub_windows, list(zip(plans, collected, strict=True)))
         first = None
         for at, taken in enumerate(every):
+            give_way()
             counted = self._take(sets[at], [*taken, *(written[at] if written is not None else [])])
             first = counted if first is None else first
         assert first is not None
@@ -119,6 +120,7 @@ def _sub_windows(made: tuple[Plan, Collected]) -> list[CountedPartials]:
         counted = Tally()
         for table in tables:
             counted.add(tally(table, grouping))
+        give_way()
         parts = [part for table in tables for part in in_portions(table)]
         taken.append((grouping, [PartialSubWindows.of(part, grouping) for part in parts], counted))
     return taken

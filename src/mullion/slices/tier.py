@@ -132,6 +132,7 @@ class WindowTier:
                 yield from answers
                 if not len(due):
                     continue
+            give_way()
             for own, entries in by_readers(_reached(self._entries, due), grouping, due):
                 counted = {other.name: SubWindowRows(entries, other) for other in counting}
                 yield from finalize(SubWindowRows(entries, grouping), grouping, own, work, counted=counted)
