@@ -15,6 +15,7 @@ failure shrink.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -321,6 +322,14 @@ def relation(
     begin = "" if begins is None else f" START AT {timestamp(origin + begins)}"
     end = "" if ends is None else f" STOP AT {timestamp(origin + ends)}"
     return f"CREATE QUERY q{begin}{end} AS {text}"
+
+
+def scheduled(text: str) -> str:
+    """The same query with SLIDE AT MOST, where that makes sense."""
+    exact = ("ISTREAM", "DSTREAM", "RESTORE", "INTERNAL", "UNBOUNDED SLIDE")
+    if any(word in text for word in exact) or re.search(r"ROWS \d+ SLIDE \d+ us", text):
+        return text
+    return re.sub(r" SLIDE (\d+ us)", r" SLIDE AT MOST \1", text)
 
 
 @st.composite

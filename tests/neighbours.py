@@ -85,9 +85,11 @@ def query(dice: Random) -> str:
     if kind < 0.25:
         return aggregate(dice)
     if kind < 0.5:
-        return aggregate_of_join(dice)
-    internals = dice.random() < 0.3
-    return any_relation.relation(dice, dice.choice((0, 1, 1, 2)), lives=False, tables=False, internals=internals)
+        text = aggregate_of_join(dice)
+    else:
+        internals = dice.random() < 0.3
+        text = any_relation.relation(dice, dice.choice((0, 1, 1, 2)), lives=False, tables=False, internals=internals)
+    return any_relation.scheduled(text) if dice.random() < 0.3 else text
 
 
 def varied(dice: Random, text: str) -> str:

@@ -155,7 +155,7 @@ def trials(draw: Draw[Any], *, kinds: Sequence[str] = KINDS, joining: bool = Tru
     style = st.builds(any_relation.Style, st.builds(Random, st.integers(0, 2**32 - 1)), st.sampled_from((None, 3)))
     related = style.map(any_relation.bounded) if limits else any_relation.relations(origin=origin)
     for i in range(draw(st.integers(0 if texts else 1, 2))):
-        text = draw(related)
+        text = draw(related.map(any_relation.scheduled) | related)
         named = text.replace("CREATE QUERY q", f"CREATE QUERY r{i}", 1)
         named = named if named != text else f"CREATE QUERY r{i} AS {text}"
         texts[f"r{i}"] = named.replace(" AS ", " BACKFILL AS ", 1) if draw(st.booleans()) else named

@@ -93,13 +93,13 @@ class _Machine:
 
     def restarted(self) -> _Machine:
         machine = _Machine(self.relation, self.strategy, self.example)
-        machine.network.restore({name: _saved(parts) for name, parts in self.network.parts().items()})
+        machine.network.restore({name: saved(parts) for name, parts in self.network.parts().items()})
         machine._look_up()
-        machine.result.restore(_saved(self.result.parts()))
+        machine.result.restore(saved(self.result.parts()))
         return machine
 
 
-def _saved(parts: Parts) -> Parts:
+def saved(parts: Parts) -> Parts:
     return {name: [pa.ipc.open_stream(serialised(t)).read_all() for t in tables] for name, tables in parts.items()}
 
 

@@ -33,7 +33,7 @@ BOTH = [
     "SELECT k, avg(x) AS a FROM s [RANGE UNBOUNDED SLIDE 3 s] GROUP BY k",
 ]
 SLICES_ALONE = {
-    "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE AT MOST 5 s]": "they know no SLIDE AT MOST",
+    "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE AT MOST 5 s]": "they answer SLIDE AT MOST at multiples",
     "SELECT count(*) AS n FROM s [FROM TIMESTAMP '2026-01-01 00:00:00' SLIDE 5 s]": "they know no start of a window",
     "SELECT count(*) AS n, window_end AS e FROM s [RANGE 10 s SLIDE 5 s]": "they compute nothing from window_start",
     "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k HAVING window_start IS NOT NULL": "they compute",

@@ -34,6 +34,8 @@ class Relation(Value):
     restore: bool = False
     slide: int | None = None
     offset: int = 0
+    at_most: bool = False
+    """Whether only some of its instants are answered while the run is behind (SLIDE AT MOST)."""
     longest: int | None = None
     """The longest range of its windows: window_start is the instant less this. None: window_start is NULL."""
     names: tuple[str, ...] = ()

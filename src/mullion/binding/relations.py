@@ -20,6 +20,7 @@ from mullion.binding.one_window import groups_one_window
 from mullion.binding.preferences import preferred, with_windows
 from mullion.binding.promised_aggregates import over_preferred
 from mullion.binding.promises import SummaryOn
+from mullion.binding.scheduled import check_scheduled, check_scheduled_within
 from mullion.binding.scope import Scope
 from mullion.binding.selecting import Selected, is_aggregating, select
 from mullion.binding.set_operations import combined_parts
@@ -75,6 +76,7 @@ def bind(
         restore=query.output is not None and query.output.restore,
         slide=clock.slide,
         offset=clock.offset,
+        at_most=clock.at_most,
         longest=_longest(selected.node, output_window, query.place),
         names=selected.names,
         order_by=selected.order_by,
@@ -169,6 +171,7 @@ class _Binder:
             inner = self.result(query, clock)
             return ResultSource(name, inner.node, inner.names)
         own = self.timing.clock(query)
+        check_scheduled_within(own, clock, source.place)
         inner = self.result(query, own)
         return ResultSource(name, over_results(inner.node, window, own, source.place), inner.names)
 
@@ -191,10 +194,13 @@ def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None,
         what = "MATERIALIZED" if query.materialized else "a result that is told by its changes"
         hint = "write RSTREAM (SELECT ... LIMIT n), or give the windows a SLIDE"
         raise NotSupported(f"LIMIT with {what}", query.place, hint=None if query.materialized else hint)
-    if around is None or around.window is None:
-        return kind, None, clock
-    own = clock_of(around.window)
-    return kind, result_window(around.window), clock if own == CONTINUOUS else own
+    window = None if around is None else around.window
+    own = CONTINUOUS if window is None else clock_of(window)
+    if own != CONTINUOUS:
+        check_scheduled_within(clock, own, query.place)
+        clock = own
+    check_scheduled(query, kind, clock)
+    return kind, None if window is None else result_window(window), clock
 
 
 def _default_output(root: Node, clock: Clock) -> str:

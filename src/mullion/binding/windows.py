@@ -23,6 +23,8 @@ class Clock(NamedTuple):
 
     slide: int | None = None
     offset: int = 0
+    at_most: bool = False
+    """Whether a scheduler may put some of these instants off (SLIDE AT MOST)."""
 
 
 CONTINUOUS = Clock()
@@ -106,14 +108,11 @@ def result_window(window: Window) -> Window:
 
 def _unslid(window: Window) -> Window:
     slide_rows = 1 if window.rows is not None and window.slide_rows is None else window.slide_rows
-    return replace(window, slide=None, offset=0, slide_rows=slide_rows, place=None)
+    return replace(window, slide=None, offset=0, at_most=False, slide_rows=slide_rows, place=None)
 
 
 def _check(window: Window) -> None:
     _in_time(window)
-    if window.at_most:
-        hint = "it is for aggregates over the window of one stream; leave AT MOST out"
-        raise NotSupported("SLIDE AT MOST in this query", window.place, hint=hint)
     if window.rows is None and window.slide_rows is not None:
         hint = "slide in time, or write [ROWS n SLIDE m]"
         raise NotSupported("SLIDE by TUPLES in this query", window.place, hint=hint)
@@ -168,6 +167,8 @@ class Timing:
                 common_clock = clock
             elif clock not in (CONTINUOUS, common_clock):
                 hint = "give all windows of the query the same SLIDE and OFFSET"
+                if clock.at_most != common_clock.at_most:
+                    hint = "write SLIDE AT MOST with the same period in all windows of the query, or in none"
                 raise NotSupported("a query over windows of different SLIDEs", place, hint=hint)
         return common_clock
 
@@ -191,7 +192,7 @@ def _parts(expr: Expr | None) -> Iterable[Expr]:
 
 
 def clock_of(window: Window) -> Clock:
-    return CONTINUOUS if window.slide is None else Clock(window.slide, window.offset % window.slide)
+    return CONTINUOUS if window.slide is None else Clock(window.slide, window.offset % window.slide, window.at_most)
 
 
 def reach(node: Node) -> int | None:

@@ -81,6 +81,8 @@ class AggregatedOperator(Operator):
         self._occupancy, self._others = Occupancy(), Occupancy()
         self.newest = EVER_BEFORE
         """The time of the newest event of all streams: the network sets it."""
+        self.stretch = 1
+        """Of how many instants one is looked at in the next step; whoever makes it says so."""
         self._known_until = EVER_BEFORE
         """The last time that the output is known of."""
         self._emitted = 0
@@ -134,7 +136,9 @@ class AggregatedOperator(Operator):
         self._input.cut(delta.retracted)
         self._input.settle()
         self._input.insert(self._needed(self._as_found(delta.fresh).lasting()))
-        delta = self._at_changes(now) if self._clock is None else self._at_instants(self._clock, now)
+        delta = (
+            self._at_changes(now) if self._clock is None else self._at_instants(self._clock.every(self.stretch), now)
+        )
         self._input.keep(self._is_needed)
         return delta
 
@@ -170,11 +174,11 @@ class AggregatedOperator(Operator):
         if self.node.keys:
             moments = every_instant(rows.group, rows.first, rows.last)
         else:
-            ranks = np.arange(max(low, self._occupancy.first), until + 1)
+            ranks = np.arange(max(low, -(-self._occupancy.first // self.stretch)), until + 1)
             moments = GroupInstants(np.zeros(len(ranks), np.int64), ranks)
         start = instants.time(moments.rank) - 1
         table = self._answers(keys, Grouped(rows, moments, start + 1), start)
-        end = np.where(_stays_on(table, moments, high), FOREVER, start + instants.slide)
+        end = np.where(_stays_on(table, moments, high), FOREVER, start + instants.slide // self.stretch)
         order = self._in_order(table, moments.rank)
         order = order[moments.rank[order] <= high]
         return Delta(self._numbered(table.take(pa.array(order)), start[order], end[order]), Retractions.none(1), now)

@@ -24,6 +24,7 @@ from mullion.operators.network import Network, StepEvents
 from mullion.operators.observing import Observing
 from mullion.operators.promising_network import promising_facts
 from mullion.operators.result import Result
+from mullion.operators.stretching import stretch_instants, stretchable
 from mullion.operators.table_lookup import TableLookupOperator
 from mullion.options import Expiry
 from mullion.planner.answer_schema import answer_schema
@@ -62,6 +63,8 @@ class Answering:
         self.bad: dict[str, int] = {}
         """How many bad values each relation met, taken as NULL, since they were taken."""
         self._tables = PreparedTables()
+        self._stretched: dict[str, int] = {}
+        """Of how many instants one is looked at, as the networks know it."""
 
     def set_relations(self, relations: Sequence[Relation], plans: Mapping[str, Node]) -> None:
         """The relations from now on, and the plans by which they are computed."""
@@ -74,6 +77,7 @@ class Answering:
         self.networks = {name: self.networks.get(name) or self._network() for name in self.members}
         for name, names in self.members.items():
             self.networks[name].set_roots([plans[relation] for relation in names])
+        self._stretched = {}
         self.results = {n: self.results[n] if n in stays else self._result(r) for n, r in wanted.items()}
         materialized = {name: relation for name, relation in wanted.items() if relation.materialized}
         self.materialized = {
@@ -89,6 +93,19 @@ class Answering:
     def _materialized(self, relation: Relation) -> MaterializedResult:
         assert self._base is not None
         return MaterializedResult(relation, self._base() / _folder(relation.name))
+
+    def _stretch(self, name: str, stretch: int) -> None:
+        """Let the aggregates of a network look at one of so many instants in the next step, as far as nobody asks for
+        the others."""
+        if self._stretched.get(name) == stretch:
+            return
+        network = self.networks[name]
+        by_kind: tuple[list[Node], list[Node]] = [], []
+        for relation in self.members[name]:
+            by_kind[self.relations[relation].at_most].append(network.plans[self.plans[relation]])
+        exact, scheduled = by_kind
+        stretch_instants(network, stretchable(scheduled, exact), stretch)
+        self._stretched[name] = stretch
 
     def columns_needed(self, stream: str) -> set[str]:
         return {name for network in self.networks.values() for name in network.columns_needed().get(stream, ())}
@@ -125,13 +142,17 @@ class Answering:
         newest: int | None,
         ended: bool,
         read_with: TablesRead | None = None,
+        stretch: int = 1,
     ) -> list[Answers]:
         """Go on from `since` to `now` with the events before it, and answer what became due. `newest` is how far event
-        time has come in any stream. Without `read_with` all events find the tables of the step."""
+        time has come in any stream. Without `read_with` all events find the tables of the step. `stretch`: queries with
+        SLIDE AT MOST are answered at one of so many instants, unless the input has ended."""
+        stretch = 1 if ended else stretch
         self.observing.see(settled)
         answers = []
         for name, network in self.networks.items():
             self._look_up(network, table, read_with, since)
+            self._stretch(name, stretch)
             self.observing.reorder(network)
             if ended and newest is not None:
                 network.newest = max(network.newest, newest)
@@ -150,7 +171,8 @@ class Answering:
                 if (too_many := network.without(self.plans[relation])) is not None:
                     self.limits.stop_holding(relation, self.relations[relation].text, too_many)
                     continue
-                rows = result.answers(now, last=newest, ended=ended, most=self.limits.most_answers)
+                most = self.limits.most_answers
+                rows = result.answers(now, last=newest, ended=ended, most=most, stretch=stretch)
                 answers.append(Answers((relation,), [0, len(rows)], rows))
                 self._check(relation, network, result)
         return answers

@@ -22,7 +22,7 @@ Guarantee: the states of each group in the windows of each query, at each of its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -182,7 +182,8 @@ class JoinSynopsisOperator(Operator):
         self.schema = pa.schema([own for own in inputs[0].schema if construction.reads(own.name)])
         self.width = inputs[0].width
         self._layout = CellLayout.of(node.aggregates)
-        self._clocks = {window: Periodic(window.slide, window.offset) for window in node.probes}
+        self._clocks: dict[ProbedWindow, Periodic] = {}
+        self.stretch({})
         self._key_schema = pa.schema([(f"#k{i}", arrow_type(type_)) for i, (_, type_) in enumerate(node.keys)])
         evaluated = [key for key, _ in node.keys] + [s.argument for s in self._layout.states if s.argument is not None]
         names = {part.name for expr in evaluated for part in walk(expr) if isinstance(part, Column)}
@@ -197,6 +198,10 @@ class JoinSynopsisOperator(Operator):
         """Of each cell, the group, where it begins, and its numbers."""
         self._waiting: list[_Results] = []
         """They are in no cell yet, since no instant has seen them."""
+
+    def stretch(self, windows: Mapping[ProbedWindow, int]) -> None:
+        """Of how many instants of windows one is asked for in the next step; of others each is."""
+        self._clocks = {w: Periodic(w.slide, w.offset).every(windows.get(w, 1)) for w in self.node.probes}
 
     @property
     def rows_held(self) -> int:

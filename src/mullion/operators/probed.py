@@ -47,7 +47,7 @@ class ProbedOperator(AggregatedOperator):
         super().restore(parts)
 
     def advance(self, inputs: Sequence[Delta], now: int) -> Delta:
-        answers, clock = inputs[0].probed, self._periodic
+        answers, clock = inputs[0].probed, self._periodic.every(self.stretch)
         assert answers is not None
         low = clock.due(self._known_until) + 1
         ended, self._known_until = now >= THE_END, now
@@ -58,10 +58,11 @@ class ProbedOperator(AggregatedOperator):
             arrays = [column.take(pa.array(group)) for column in answers.keys.columns]
         else:
             high = self._last_instant(clock) if ended else clock.due(now)
-            rank, at = _with_empty(rank, np.arange(max(low, self._occupancy.first), high + 1))
+            first = -(-self._occupancy.first // self.stretch)
+            rank, at = _with_empty(rank, np.arange(max(low, first), high + 1))
         table = pa.table([*arrays, *self._lowered(answers, at)], schema=self.schema)
         start = clock.time(rank) - 1
-        return Delta(self._numbered(table, start, start + clock.slide), Retractions.none(1), now)
+        return Delta(self._numbered(table, start, start + self._periodic.slide), Retractions.none(1), now)
 
     def _lowered(self, answers: StepAnswers, at: Index) -> list[pa.Array]:
         """The aggregates, at the instants of which the states are there or are those of nothing."""

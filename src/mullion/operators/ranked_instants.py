@@ -47,6 +47,14 @@ class Periodic:
     slide: int
     offset: int = 0
 
+    def every(self, number: int) -> Periodic:
+        """Every so many-th of these instants, counted from the offset.
+
+        >>> Periodic(5).every(2).time(np.array([1, 2])).tolist()
+        [10, 20]
+        """
+        return self if number == 1 else Periodic(self.slide * number, self.offset)
+
     def first(self, start: Times) -> Times:
         return (start - self.offset) // self.slide + 1
 

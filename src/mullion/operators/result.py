@@ -43,6 +43,9 @@ class Result:
     last instant at which a window does, so what comes after the last such instant waits until there is a later one.
 
     LIMIT is part of the result: what is new or gone is what came into the limited result or left it.
+
+    With SLIDE AT MOST a step may be answered at every second or fourth of its instants alone. The others are put off
+    for good; what is kept and counted goes by all of them, so that the next step may again be answered at each.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class Result:
         self._store: Hash | None = None
         self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
-        self._left = 0
+        self._left, self._stretch = 0, 1
         self._may_come_late = any(isinstance(node, Promising) for node in nodes(relation.plan))
         self._occupancy = Occupancy()
         self._has_total = has_total(relation.plan) and not asked_once
@@ -105,10 +108,14 @@ class Result:
         """The last instant at which a window holds an event, so far, where that limits what is emitted."""
         return self._occupancy.last if self._has_total and not self._occupancy.endless else None
 
-    def answers(self, now: int, *, last: int | None = None, ended: bool = False, most: int = sys.maxsize) -> pa.Table:
+    def answers(
+        self, now: int, *, last: int | None = None, ended: bool = False, most: int = sys.maxsize, stretch: int = 1
+    ) -> pa.Table:
         """What is due up to now and was not emitted yet. `last` is the time of the newest event of its streams; it
-        matters when the input has ended. Where there is more than `most`, a little more than that is emitted."""
+        matters when the input has ended. Where there is more than `most`, a little more than that is emitted.
+        `stretch`: of how many instants one is answered, if they may be put off."""
         self._left = most
+        self._stretch = stretch if self.relation.at_most else 1
         timed = TimedRows.empty(self._rows, 1) if self._store is None else self._store.rows()
         tables: list[pa.Table] = []
         latest = self._emitted_until
@@ -117,7 +124,7 @@ class Result:
                 tables = self._as_they_come(timed)
             elif self._periodic is not None:
                 high = self._last_instant(self._periodic, timed, last) if ended else self._due(self._periodic, now)
-                tables = self._at_instants(self._periodic, timed, high)
+                tables = self._at_instants(self._periodic.every(self._stretch), timed, high // self._stretch)
                 latest = max(latest, int(self._periodic.time(np.array([high]))[0]))
             else:
                 tables = self._at_changes(timed, now, ended=ended)
@@ -181,9 +188,9 @@ class Result:
             high = min(high, instants.due(relation.stop))
         seen = _visibility(timed, instants)
         if self._bound is not None:
-            seen = seen._replace(last=np.minimum(seen.last, self._bound))
+            seen = seen._replace(last=np.minimum(seen.last, self._bound // self._stretch))
         before, entered = low - 1, EVER_BEFORE if self._begin is None else instants.since(self._begin)
-        begin = entered if self._bound is None else max(entered, self._occupancy.first)
+        begin = entered if self._bound is None else max(entered, -(-self._occupancy.first // self._stretch))
         if begin > EVER_BEFORE:
             low, before = max(low, begin), max(before, begin)
             timed, seen = _from(begin, timed, seen, entered)

@@ -216,6 +216,7 @@ class ExplainedOperators(Explained):
             "output": relation.output,
             "restore": relation.restore,
             "slide": None if relation.slide is None else duration_text(relation.slide),
+            **({"at_most": True} if relation.at_most else {}),
         } | ({} if past is None else {"backfill" if relation.backfill else "first_window": past})
         return {
             **self._node(chosen.root),
@@ -281,4 +282,5 @@ def _output_text(relation: Relation) -> str:
     if relation.output_window is not None:
         text += f" {render_window(relation.output_window, quoted=False)}"
     when = "at every change" if relation.slide is None else f"every {duration_text(relation.slide)}"
+    when += ", more seldom while the run is behind" if relation.at_most else ""
     return f"{text}{' RESTORE' if relation.restore else ''} {when}"

@@ -61,7 +61,7 @@ def why_slices(axis: Axis) -> str:
 def why_only_slices(query: SlicedAggregation) -> str | None:
     """Why operators cannot answer a query over time as slices do; None where both can."""
     if query.at_most is not None:
-        return "they know no SLIDE AT MOST"
+        return "they answer SLIDE AT MOST at multiples of its period alone"
     if query.frame.since is not None:
         return "they know no start of a window since a time"
     above = [expr for expr, _ in query.template.items] + [order.expr for order in query.template.order_by]

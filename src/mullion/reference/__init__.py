@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from mullion.algebra.nodes import scans
 from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream
 from mullion.algebra.window_aggregate import window_aggregate
@@ -85,20 +86,28 @@ def answer(
 
 def answer_at(
     asked: Query | Relation,
-    stream: Stream,
-    events: Rows,
+    streams: Stream | Mapping[str, Stream],
+    events: Rows | Mapping[str, Rows],
     instants: Collection[int],
     tables: TablesWithRows | None = None,
 ) -> Answer:
-    """The answer of a query with SLIDE AT MOST over a bounded input at the instants that were chosen for it."""
+    """The answer of a query with SLIDE AT MOST over a bounded input at the instants that were chosen for it. What
+    operators run is chosen some of the instants of SLIDE, and then answers what it would answer without AT MOST."""
 
     def at_instants(relation: Relation, times: Sequence[int], partitions: Any) -> list[WindowContent]:
         return answered_at(relation, times, instants)
 
-    given, relation = tables or {}, asked
+    known = {streams.name: streams} if isinstance(streams, Stream) else streams
+    given = events if isinstance(events, Mapping) else dict.fromkeys(known, events)
+    rows_of_tables, relation = tables or {}, asked
     if isinstance(relation, Query):
-        relation = bind(relation, {stream.name: stream}, {name: table for name, (table, _) in given.items()})
-    return answer_windows(relation, stream, events, given, at_instants)
+        relation = bind(relation, known, {name: table for name, (table, _) in rows_of_tables.items()})
+    scanned = scans(relation.root)
+    if any(scan.window.at_most for scan in scanned):
+        (scan,) = scanned
+        return answer_windows(relation, known[scan.stream], given[scan.stream], rows_of_tables, at_instants)
+    every = answer_relation(relation, known, given, rows_of_tables)
+    return Answer(every.names, every.types, [row for row in every.rows if row[1] in instants])
 
 
 def ask(

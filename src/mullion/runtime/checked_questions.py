@@ -29,7 +29,6 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.synopses import StreamSynopsis
 from mullion.errors import NotSupported
 from mullion.language.query import Named, Output, Query, Window
-from mullion.language.sources import leaves
 from mullion.operators.materialized import KeptResult
 from mullion.operators.network import StepEvents
 from mullion.operators.once import (
@@ -107,6 +106,9 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
     if query.output is None and query.limit is not None:
         query = replace(query, output=Output(kind="rstream"))  # what is there now is all of it, not changes
     relation = bind(query, streams, catalog.tables, catalog.materialized, catalog.summaries)
+    if relation.at_most:
+        hint = "leave its SLIDE out: it is answered now"
+        raise NotSupported("SLIDE AT MOST in a question that is asked once", query.place, hint=hint)
     plan = sliced(relation, catalog.streams)
     if plan is None:
         return OfRelation(relation, reading_kept(relation, catalog.materialized))
@@ -114,11 +116,7 @@ def checked(query: Query, catalog: Catalog) -> CheckedQuestion:
 
 
 def _check_once(query: Query) -> None:
-    """A question tells what is there now: nothing is new or gone without an answer before it, nothing is scheduled."""
-    for source in leaves(query.source):
-        if source.window is not None and source.window.at_most:
-            hint = "leave its SLIDE out: it is answered now"
-            raise NotSupported("SLIDE AT MOST in a question that is asked once", source.window.place, hint=hint)
+    """A question tells what is there now: nothing is new or gone without an answer before it."""
     output = query.output
     if output is not None and (output.kind != "rstream" or output.restore):
         written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"

@@ -23,11 +23,15 @@ class RunCounts:
     """Of the queries that are answered now, since they entered."""
     bad_by_query: dict[str, int] = field(default_factory=dict)
     """The bad values that each query met, taken as NULL."""
+    scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of queries with SLIDE AT MOST, what `runtime.executions.COUNTED` names; of relations, how often they were
+    executed, and how many instants were put off."""
 
     def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Other queries are answered from now on, given by name and text as those before: what was counted of one that
         has left does not count for another of its name."""
         self.answers_by_query = still_counted(self.answers_by_query, before, now)
+        self.scheduled = still_counted(self.scheduled, before, now)
 
 
 @dataclass
@@ -61,15 +65,9 @@ class StreamCounts(RunCounts):
     """Events that were shed while the query stood, whatever its WHERE; of those that stand now."""
     unprobed_by_query: dict[str, int] = field(default_factory=dict)
     """Of the joins that would have probed with them."""
-    scheduled: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of queries with SLIDE AT MOST, what `runtime.executions.COUNTED` names."""
     misjudged: dict[str, str] = field(default_factory=dict)
     """Plans that expected far more or fewer partials or groups than a batch had, the last time that they did: what was
     expected and what came, by the key set and the queries that share it."""
-
-    def keep(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-        super().keep(before, now)
-        self.scheduled = still_counted(self.scheduled, before, now)
 
     def keep_missed(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         """The same for what all queries over the stream have missed, those of relations too."""

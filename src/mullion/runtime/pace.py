@@ -8,7 +8,8 @@ came, if they come as they happen. A bounded run has all the time there is. What
 batch goes by what the last commit knew: played again after a crash it decides the same.
 
 The monitor of the input says `behind(2.0)`: from the next commit on periods stretch to about twice their length, until
-`behind(1.0)`.
+`behind(1.0)`. Relations have no capacity, since they pay for changes and not for answers: they are answered at every
+second of their instants then.
 """
 
 from __future__ import annotations
@@ -64,6 +65,12 @@ class Pace:
         seconds = conditions.every or (span if self.is_live else inf)
         capacity = inf if self.unit is None else max(0.0, seconds - self.other) / self.unit
         return capacity if conditions.stretch == 1.0 else min(capacity, load / conditions.stretch)
+
+    @property
+    def stretch(self) -> int:
+        """Of how many of its instants a relation with SLIDE AT MOST is answered at one. Who reads a source to its end
+        waits for no answer; others go by what the last commit knew."""
+        return 1 if self.conditions.bounded or self.in_force is None else int(self.in_force.stretch)
 
     def measured(self, cost: float, seconds: float, other: float, age: float) -> None:
         """A batch took so long for scheduled queries of this cost, and for the rest; its events are so old."""

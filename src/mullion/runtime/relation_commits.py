@@ -22,6 +22,7 @@ class RelationCommits(CommitCourse[RelationState]):
     def _prepare(self, mark: Mark) -> None:
         state = self._state
         self._pasts_read = self._pasts_from(state.now)
+        state.pace.settle()
         self._manifest = {} if state.state_files is None else state.state_files.save(state.own.state(), mark.text)
 
     def _record(self, mark: Mark, journal: Journal) -> Commit:
@@ -33,6 +34,8 @@ class RelationCommits(CommitCourse[RelationState]):
             "answered": state.counts.answers_by_query,
             "stopped": state.limits.snapshot(),
             "bad": state.counts.bad_by_query,
+            "pace": state.pace.snapshot(),
+            "scheduled": state.counts.scheduled,
             "state": self._manifest,
             "shards": None if state.shards is None else state.shards.snapshot(),
         }
@@ -81,6 +84,8 @@ class RelationCommits(CommitCourse[RelationState]):
         state.now, state.manifest, shards = recorded["now"], recorded["state"], recorded["shards"]
         counts.answers, counts.answers_by_query = recorded["answers"], recorded["answered"]
         counts.bad_by_query = recorded["bad"]
+        counts.scheduled = recorded.get("scheduled", {})
+        state.pace.restore(recorded.get("pace", state.pace.snapshot()))
         for stream, snapshot in recorded["incoming"].items():
             state.incoming[stream] = Incoming.restored(snapshot)
         if shards is not None:

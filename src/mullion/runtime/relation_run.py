@@ -35,6 +35,7 @@ from mullion.runtime.backfill import PastEvents
 from mullion.runtime.counts import add_counts
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.portions import Portions
+from mullion.runtime.put_off import answered_and_put_off
 from mullion.runtime.relation_commits import RelationCommits
 from mullion.runtime.relation_state import RelationState
 from mullion.slices.kernels.events import TIME
@@ -278,17 +279,33 @@ class RelationRun(RelationState):
         def read_now(stream: str, name: str, batch: int) -> pa.Table:
             return table(name)
 
-        read_with, newest = self.read_with or read_now, self.newest
-        for answers in self.own.step(settled, self.now, now, table, newest=newest, ended=mark.end, read_with=read_with):
+        read_with, newest, stretch = self.read_with or read_now, self.newest, self.pace.stretch
+        for answers in self.own.step(
+            settled, self.now, now, table, newest=newest, ended=mark.end, read_with=read_with, stretch=stretch
+        ):
             written.add(answers)
         if self.shards is not None and self.shards.groups:
-            from_shards, rows = self.shards.step(settled, self.now, now, mark, read_with, newest)
+            from_shards, rows = self.shards.step(settled, self.now, now, mark, read_with, newest, stretch)
             written.count(rows)
             for answers in from_shards:
                 written.write(answers)
         written.finish()
+        self._count_instants(1 if mark.end else stretch, now)
         for bad in (self.own.take_bad(), *(() if self.shards is None else self.shards.take_bad())):
             add_counts(self.counts.bad_by_query, bad)
+
+    @property
+    def has_scheduled(self) -> bool:
+        """Whether one of the relations has SLIDE AT MOST."""
+        return any(relation.at_most for relation in self.relations.values())
+
+    def _count_instants(self, stretch: int, now: int) -> None:
+        oldest, newest = self.oldest, self.newest
+        for relation in self.relations.values() if oldest is not None and newest is not None else ():
+            if relation.at_most:
+                assert oldest is not None and newest is not None
+                more = answered_and_put_off(relation, self.now, now, stretch, oldest=oldest, newest=newest)
+                add_counts(self.counts.scheduled.setdefault(relation.name, {}), more)
 
     def _shard_if_large(self, settled: Mapping[str, StepEvents]) -> None:
         """Where the first step has much to do, what can be split is, from then on."""

@@ -161,6 +161,11 @@ class RelationRuns:
         """Of queries that join streams with MEMORY, how many rows they evicted from each window."""
         return {name: facts for run in self.runs.values() for name, facts in run.own.evicted.items()}
 
+    @property
+    def scheduled(self) -> dict[str, dict[str, int]]:
+        """Of queries with SLIDE AT MOST, at how many instants they were executed, and how many were put off."""
+        return {name: counted for run in self.runs.values() for name, counted in run.counts.scheduled.items()}
+
     def texts_over(self, stream: str) -> dict[str, str]:
         """The queries over a stream: names and texts."""
         return {name: relation.text for run in self.over(stream) for name, relation in run.relations.items()}

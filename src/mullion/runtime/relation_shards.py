@@ -106,7 +106,14 @@ class InShards:
         return self._columns.get(stream, set()) if self.groups else set()
 
     def step(
-        self, settled: Mapping[str, StepEvents], since: int, now: int, mark: Mark, table: TablesRead, newest: int | None
+        self,
+        settled: Mapping[str, StepEvents],
+        since: int,
+        now: int,
+        mark: Mark,
+        table: TablesRead,
+        newest: int | None,
+        stretch: int = 1,
     ) -> tuple[list[Answers], dict[str, int]]:
         """Go on from `since` to `now`; answers that shards did not write by themselves, and how many rows of each query
         there are of either."""
@@ -123,6 +130,7 @@ class InShards:
             ended={stream: events.ended for stream, events in settled.items() if events.ended is not None},
             expiry=self.options.expiry,
             shared=self.options.is_shared,
+            stretch=stretch,
         )
         outcomes = self.sharding.tasks(step, self.sharding.writer())
         self.standing = [outcome.standing for outcome in outcomes]

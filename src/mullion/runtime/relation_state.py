@@ -17,6 +17,7 @@ from mullion.planner.join_order import JoinOrder
 from mullion.planner.relation_stats import Stats
 from mullion.runtime.incoming import Incoming
 from mullion.runtime.lookup_tables import NO_TABLES, RunTables
+from mullion.runtime.pace import Pace
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
 from mullion.runtime.relation_shards import InShards, Sharding
@@ -71,6 +72,8 @@ class RelationState(RunState):
         """What is computed here."""
         self.shards: InShards | None = None
         """What is computed in shards, if anything is."""
+        self.pace = Pace()
+        """What the streams say of the time that is left for queries with SLIDE AT MOST."""
         self.now = EVER_BEFORE
         self.known: dict[str, dict[str, Any]] = {}
         """The relations of the last commit, with when they entered."""
@@ -133,6 +136,7 @@ class RelationState(RunState):
             "bad_by_query": dict(self.counts.bad_by_query),
             "promising": self.own.promising,
             "let_go": self.own.evicted,
+            "scheduled": {name: dict(counted) for name, counted in self.counts.scheduled.items()},
         }
 
     def begin_shards(self, sharding: Sharding) -> InShards:

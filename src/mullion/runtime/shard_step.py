@@ -134,6 +134,8 @@ class ShardedStep:
     """Keys of streams that somebody said are over: they are few, and all shards hear of all of them."""
     expiry: Expiry = Expiry.PATTERN_AWARE
     shared: bool = True
+    stretch: int = 1
+    """Of how many instants of SLIDE AT MOST one is answered."""
 
     @property
     def count(self) -> int:
@@ -205,6 +207,7 @@ class _Shard:
                 newest=step.newest,
                 ended=step.mark.end,
                 read_with=read_with,
+                stretch=step.stretch,
             )
         return answers
 

@@ -130,7 +130,7 @@ class StreamRun(StreamState):
         self.counts.seconds += ended - began
         self.began = None
         self.overload.monitor.acts = not self.bounded
-        self.overload.monitor.can_stretch = bool(self.scheduling.standings)
+        self.overload.monitor.can_stretch = bool(self.scheduling.standings) or self.has_scheduled_relations
         self.overload.observe(batch.number, began, ended, came, self._due)
         self.scheduling.pace.behind(self.overload.monitor.stretch)
 

@@ -39,6 +39,8 @@ from mullion.storage.journal import Journal, Standings
 
 
 class StreamState(RunState):
+    has_scheduled_relations: bool = False
+    """Whether relations over the stream have SLIDE AT MOST."""
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
 

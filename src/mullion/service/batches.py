@@ -67,6 +67,7 @@ class Batches:
             self._entering.relations.enter()
             run.set_relations(relations.columns_needed(name), relations.texts_over(name), relations.tables_read(name))
             run.probing = relations.names_probing(name)
+            run.has_scheduled_relations = any(own.has_scheduled for own in relations.over(name))
         self._sink.set_queries(name, {query.name: query.text for query in present})
         self._runs.read_pasts(run)
         run.set_queries(present, synopses)

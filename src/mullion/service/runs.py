@@ -10,6 +10,7 @@ from mullion.options import Options
 from mullion.runtime.batch import reading_failures
 from mullion.runtime.past_read import PastRead
 from mullion.runtime.published import Published
+from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_runs import RelationRuns
 from mullion.runtime.relation_shards import Sharding
 from mullion.runtime.run_state import RunState
@@ -89,10 +90,17 @@ class Runs:
         """Let relations take what a stream has handed on, and release what all of them have taken."""
         name, batches, events = run.stream.name, [] if run.intake is None else run.intake.batches, run.counts.events
         for relations in self.relations.over(name):
+            self._tell_pace(relations)
             relations.receive(name, batches, run.watermark, events=events, ended=run.closed)
         taken = self.relations.taken(name)
         if run.intake is not None and taken is not None:
             run.intake.forget_before(taken)
+
+    def _tell_pace(self, relations: RelationRun) -> None:
+        """Relations over several streams are as far behind as the one that is furthest."""
+        streams = [self.streams[name] for name in relations.incoming if name in self.streams]
+        relations.pace.tell(every=0.0, bounded=all(stream.bounded for stream in streams))
+        relations.pace.behind(max(stream.overload.monitor.stretch for stream in streams))
 
     def newest_beside(self, name: str) -> int | None:
         """The newest event time of the streams that relations read together with one."""

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mullion.language.limits import moment
-from mullion.planner.schedules.lateness import WORST, seconds_text
+from mullion.planner.schedules.lateness import WORST, put_off_text, seconds_text
 from mullion.plural import plural
 
 if TYPE_CHECKING:
@@ -130,10 +130,12 @@ def warnings(
     stopped: Mapping[str, str] | None = None,
     promising: Mapping[str, Mapping[str, Any]] | None = None,
     evicted: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    scheduled: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Iterator[str]:
     """What was not answered as one may think, a sentence each, and where the records are. `relations` are the bad
     values that queries over relations met, `stopped` the queries that passed a limit, `promising` what queries with a
-    PREFERENCE told of, `evicted` the rows that joins evicted from windows."""
+    PREFERENCE told of, `evicted` the rows that joins evicted from windows, `scheduled` at how many of their
+    instants relations with SLIDE AT MOST were answered."""
     for query, reason in (stopped or {}).items():
         yield f"query {query} is stopped: {reason}"
     for name, counted in counts.items():
@@ -169,6 +171,9 @@ def warnings(
         went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
         if went:
             yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"
+    for query, counted_of in (scheduled or {}).items():
+        if counted_of["put_off"]:
+            yield f"query {query} was answered more seldom while the run was behind: {put_off_text(counted_of)}"
 
 
 def _late_answers(stream: str, scheduled: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

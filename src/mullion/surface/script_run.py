@@ -115,6 +115,7 @@ class ScriptRun:
             engine.stopped,
             engine.relations.promising,
             engine.relations.evicted,
+            engine.relations.scheduled,
         ):
             self._warned.warn(sentence)
         if not request.quiet:

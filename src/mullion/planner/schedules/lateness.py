@@ -47,13 +47,24 @@ def execution_facts(counted: Mapping[str, int]) -> dict[str, Any]:
 
 def lateness_text(scheduled: Mapping[str, Mapping[str, Any]]) -> str:
     """The facts of queries, for people; those that were late first."""
-    latest_first = sorted(scheduled.items(), key=lambda own: -own[1]["late"])
+    latest_first = sorted(scheduled.items(), key=lambda own: -own[1].get("late", own[1].get("put_off", 0)))
     texts = [f"{name} {_query_text(facts)}" for name, facts in latest_first[:MOST_SHOWN]]
     more = [f"and {len(scheduled) - MOST_SHOWN} more queries"] if len(scheduled) > MOST_SHOWN else []
     return "; ".join(texts + more)
 
 
+def put_off_text(facts: Mapping[str, Any]) -> str:
+    """Of a relation, how many instants were put off.
+
+    >>> put_off_text({"executions": 1_500, "put_off": 500})
+    '500 of 2,000 instants put off'
+    """
+    return f"{facts['put_off']:,} of {facts['executions'] + facts['put_off']:,} instants put off"
+
+
 def _query_text(facts: Mapping[str, Any]) -> str:
+    if "put_off" in facts:
+        return put_off_text(facts)
     met = f"met {facts['met']:,} of {facts['executions']:,} deadlines"
     shared = f"{plural(facts['joint'], 'execution')} joint, {facts['alone']:,} alone"
     if not facts["late"]:
