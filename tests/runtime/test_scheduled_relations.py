@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -245,3 +246,28 @@ def test_the_monitors_of_streams_say_how_far_behind_relations_are(tmp_path: Path
         assert "query q: RSTREAM every 2 us, more seldom while the run is behind" in str(engine.explain("q"))
         (sentence,) = warnings({}, tmp_path, scheduled=engine.relations.scheduled)
         assert sentence == "query q was answered more seldom while the run was behind: 2 of 9 instants put off"
+
+
+def test_what_relations_take_keeps_the_next_batch_waiting() -> None:
+    with local_engine(SCRIPT) as engine:
+        engine.start(follow=True)
+        run, clock = engine._runs.of("b"), Clock()
+        run.timer = clock  # type: ignore[method-assign]
+        relations = engine.relations.run_of(("a", "b"))
+        for number in range(2):
+            for name in "ab":
+                engine.deliver(name, [event(number)], number)
+            clock.now += 0.1
+            with patch.object(type(relations), "receive", lambda *given, **more: setattr(clock, "now", clock.now + 20)):
+                engine._runs.hand_over(run)
+        assert run.overload.monitor.rates.lag == 20.0, "the source does not tell what waits, so it is the last batch"
+        engine._runs.hand_over(run)
+        assert run.overload.monitor.stretch == relations.pace.conditions.stretch == 2.0
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now

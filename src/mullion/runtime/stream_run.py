@@ -131,7 +131,9 @@ class StreamRun(StreamState):
         self.began = None
         self.overload.monitor.acts = not self.bounded
         self.overload.monitor.can_stretch = bool(self.scheduling.standings) or self.has_scheduled_relations
-        self.overload.observe(batch.number, began, ended, came, self._due)
+        # What relations took since the batch before kept this one waiting, so it is part of the work that this one is.
+        self.overload.observe(batch.number, began - self.relations_took, ended, came, self._due)
+        self.relations_took = 0.0
         self.scheduling.pace.behind(self.overload.monitor.stretch)
 
     def _tally_shed(self, batch: Batch, aside: SetAside, seen: Tally) -> int:

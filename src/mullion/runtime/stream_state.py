@@ -41,6 +41,8 @@ from mullion.storage.journal import Journal, Standings
 class StreamState(RunState):
     has_scheduled_relations: bool = False
     """Whether relations over the stream have SLIDE AT MOST."""
+    relations_took: float = 0.0
+    """Seconds that relations worked on what the stream handed on, since its last batch."""
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
 
