@@ -84,3 +84,17 @@ def test_bad_values_are_taken_as_null_and_counted_for_the_query_that_met_them(tm
 def test_a_relation_that_joins_late_shares_what_is_there(tmp_path: Path) -> None:
     store = Store()
     check_one_that_enters_late(RelationRun(("a", "b"), store), store, Source(tmp_path, batches(3, number=30)))
+
+
+def test_totals_after_a_heartbeat_of_long_ago_take_no_steps_on_the_way_to_the_first_event(tmp_path: Path) -> None:
+    """Event time has gone on to 15 us after 1970, without events; the first ones are of 2024."""
+    text = "SELECT count(*) AS n FROM a [RANGE 9 us SLIDE 5 us], b [RANGE 9 us] WHERE a.k = b.k"
+    year_2024 = 1_704_067_200_000_000
+    store = Store()
+    run = RelationRun(("a", "b"), store)
+    run.set_relations([bind_relation(parse_query(text, name="total"), STREAMS, {})])
+    for name in STREAMS:
+        run.receive(name, [], 15)
+    Source(tmp_path, [(name, [{"ts": year_2024 + 1, "k": "x", "v": 1}]) for name in STREAMS]).run(run)
+    assert [row[1:] for row in store.rows("total")] == [(year_2024 + 5, 1), (year_2024 + 10, 1)]
+    assert run.next_number < 5

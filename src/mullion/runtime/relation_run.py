@@ -222,13 +222,14 @@ class RelationRun(RelationState):
                     break
 
     def _next(self, goal: int) -> int:
-        """Up to when the next step goes: to the goal, unless totals of too many instants lie on the way."""
+        """Up to when the next step goes: to the goal, unless totals of too many instants lie on the way. None do before
+        the first event, however far a heartbeat before it lies back."""
         plans = [node for plan in self.plans.values() for node in nodes(plan) if isinstance(node, Aggregated)]
         slides = [node.slide for node in plans if node.slide is not None and not node.keys]
         waiting = [
             int(times_of(w).min()) for i in self.incoming.values() if (w := i.order.waiting) is not None and len(w)
         ]
-        begin = min(waiting, default=goal) if self.now == EVER_BEFORE else self.now
+        begin = min(waiting, default=goal) if self.oldest is None else self.now
         if not slides or self.newest is None:
             return goal
         portion = begin + PORTION * min(slides)
