@@ -23,7 +23,7 @@ print(keep_freed_memory() if sys.argv[1] == "keep" else None)
 def batch():
     columns = [np.ones(3_000_000) for _ in range(4)]
     pa.array(columns[0]).take(pa.array(np.arange(3_000_000)))
-for _ in range(8):
+for _ in range(16):  # until the heap has its size: after 8, where the environment ends decides
     batch()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(5):
