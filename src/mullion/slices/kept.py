@@ -20,7 +20,7 @@ from mullion.expressions.arrays import Index
 from mullion.instants import EVERYTHING
 from mullion.memory import Memory, default_limit
 from mullion.planner.plan import Grouping, Plan, StateColumn
-from mullion.planner.slices import distinct, distinct_rows
+from mullion.planner.slices import distinct
 from mullion.slices.covered_window import CoveredWindow
 from mullion.slices.finalize import Answers, Work, due_by_shape, make_answers
 from mullion.slices.group_states import GroupStates
@@ -162,15 +162,15 @@ class KeptWindows:
         return pays and (fits <= self._kept.keys() or self._calm[grouping.name] >= CALM)
 
     def _are_too_many(self, entries: Sequence[PartialSubWindows], grouping: Grouping, due: Due) -> bool:
-        """Whether a step for each family and end alone costs more than going over all rows. Windows after every event
-        have as many ends and lengths as there are events, and hundreds of queries as many families: then these are not
-        even told apart."""
+        """Whether a step for each end, or for each family, alone costs more than going over all rows. Windows after
+        every event have as many ends and lengths as there are events, and hundreds of queries as many families: then
+        these are not even told apart."""
         counted = (frozenset(other.name for other in self._counting[grouping.name]),)
         most = self._anew(entries, grouping, due, counted)[2]
         are = STEP * len(distinct(due.end)) > most
         if not are and not self._too_large:
             family = self._families(grouping).number_of[due.query]
-            are = STEP * len(distinct_rows(np.stack([family, due.end], axis=1))) > most
+            are = STEP * int(np.count_nonzero(np.bincount(family))) > most
         if are:
             self._calm[grouping.name] = 0
         return are
