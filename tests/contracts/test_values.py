@@ -99,12 +99,15 @@ def test_counted_is_what_counting_gives(drawn: tuple[int, tuple[list[tuple[int, 
         assert tops(found.top(k)) == wanted
         assert tops(found.top_by_sliding(k)) == wanted
         assert tops(found.top_by_snapshots(k)) == wanted
+    assert tops(found.in_order) == [sorted(Counter(w).items()) for w in windows]
     ranks = np.array([[0] * len(windows), [len(w) // 2 for w in windows], [len(w) - 1 for w in windows]])
-    codes = found.ranked(ranks.clip(0))
-    assert codes.shape == ranks.shape
-    assert ((codes >= 0) & (codes < size)).all()
-    for row, rank in zip(codes.tolist(), ranks.tolist(), strict=True):
-        assert all(w[r] == c for w, r, c in zip(windows, rank, row, strict=True) if w)
+    for is_listed in (False, True):
+        found.__dict__["_is_listed_sooner"] = is_listed
+        codes = found.ranked(ranks.clip(0))
+        assert codes.shape == ranks.shape
+        assert ((codes >= 0) & (codes < max(1, size))).all()
+        for row, rank in zip(codes.tolist(), ranks.tolist(), strict=True):
+            assert all(w[r] == c for w, r, c in zip(windows, rank, row, strict=True) if w)
     numbers = np.arange(size, dtype=np.int64) ** 3 - 7
     wanted_sums = [sum(int(numbers[c]) for c in set(w)) for w in windows]
     assert found.present_sums(numbers).tolist() == wanted_sums
@@ -124,6 +127,35 @@ def test_both_ways_agree_over_many_rows(rows: int, size: int, most: int) -> None
     sliding, snapshots = found.top_by_sliding(most), found.top_by_snapshots(most)
     assert [part.tolist() for part in sliding] == [part.tolist() for part in snapshots]
     assert found.distinct.tolist() == [len(set(code[a:b].tolist())) for a, b in zip(low, high, strict=True)]
+
+
+@pytest.mark.parametrize(("size", "longest"), [(20_000, 40), (20_000, 3000), (900, 3000), (7, 40)])
+def test_listing_agrees_with_bit_levels_over_many_rows(size: int, longest: int) -> None:
+    """Windows that overlap or lie apart, of few rows and of many, which are listed in several passes."""
+    rng = np.random.default_rng(size + longest)
+    code = (rng.random(20_000) ** 3 * size).astype(np.int64)
+    low = rng.integers(0, 20_000, 100)
+    high = np.minimum(20_000, low + rng.integers(0, longest, 100))
+    counts = ValueCounts(code, rng.integers(1, 4, 20_000), size)
+    listed, by_levels = counts.within(low, high), counts.within(low, high)
+    listed.__dict__["_is_listed_sooner"], by_levels.__dict__["_is_listed_sooner"] = True, False
+    ranks = np.stack([listed.total * i // 7 for i in range(7)])
+    full = listed.total > 0
+    assert (listed.ranked(ranks)[:, full] == by_levels.ranked(ranks)[:, full]).all()
+    assert np.diff(listed.in_order[0]).tolist() == listed.distinct.tolist()
+
+
+def test_values_are_listed_where_rows_are_in_few_windows() -> None:
+    """And no longer once listing has cost what bit levels cost, which are made once for all that ask."""
+    counts = ValueCounts(np.arange(10_000), np.ones(10_000, np.int64), 10_000)
+    apart, deep = np.arange(0, 10_000, 100), np.arange(0, 9000, 10)
+    assert not counts.within(deep, deep + 1000)._is_listed_sooner
+    ways = []
+    for _ in range(12):
+        found = counts.within(apart, apart + 100)
+        ways.append(found._is_listed_sooner)
+        assert found.ranked(np.full(100, 50)).tolist() == (apart + 50).tolist()
+    assert ways == [True] * 6 + [False] * 6
 
 
 @pytest.mark.slow

@@ -43,6 +43,11 @@ class WindowCounts(Protocol):
         """The codes of the values at these ranks, from 0 on; one window a column. Any code from `total` on."""
         ...
 
+    @property
+    def in_order(self) -> tuple[Counts, Counts, Counts]:
+        """Offsets of windows, codes and counts: all that occur, the smallest first."""
+        ...
+
     def top(self, k: int) -> tuple[Counts, Counts, Counts]:
         """Offsets of windows, codes and counts: the most frequent first, then the smaller."""
         ...

@@ -17,13 +17,12 @@ import numpy.typing as npt
 from mullion.aggregates.base import Aggregate
 from mullion.aggregates.values import OverValues, WindowCounts, a_share, orderable
 from mullion.expressions.arrays import Index, Real
-from mullion.expressions.coding.dictionary import ordered_codes
 from mullion.expressions.vector import Vector
 from mullion.language.types import DOUBLE, Type
 
 
 class _Pairs(NamedTuple):
-    """The different pairs in each window, those of window i between offsets i and i + 1."""
+    """The different pairs in each window in their order, those of window i between offsets i and i + 1."""
 
     offsets: Index
     codes: Index
@@ -32,10 +31,6 @@ class _Pairs(NamedTuple):
     @property
     def window(self) -> Index:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-
-def _pairs(values: Sequence[Vector], counted: WindowCounts) -> _Pairs:
-    return _Pairs(*counted.top(max(1, len(values[0]))))
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class WeightedPercentile(OverValues):
     not exceed, as of approx_percentile.
 
     Requires: weights above 0.
-    Time: O(v log v) a window for v different pairs of value and weight.
+    Time: O(v) a window for v different pairs of value and weight.
     Guarantee: of weights that are all 1, what percentile gives.
     """
 
@@ -71,10 +66,8 @@ class WeightedPercentile(OverValues):
         return DOUBLE
 
     def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
-        pairs, weights = _pairs(values, counted), values[1].values
-        rank = _ranks(values[0])
-        order = np.lexsort((rank[pairs.codes], pairs.window))
-        codes, counts = pairs.codes[order], pairs.counts[order]
+        pairs, weights = _Pairs(*counted.in_order), values[1].values
+        codes, counts = pairs.codes, pairs.counts
         reach = np.concatenate([[0.0], np.cumsum(counts * weights[codes])])
         first, last = pairs.offsets[:-1], pairs.offsets[1:] - 1
         present, before = last >= first, reach[first]
@@ -113,7 +106,7 @@ class SquaredTotals(OverValues):
         return DOUBLE
 
     def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
-        pairs = _pairs(values, counted)
+        pairs = _Pairs(*counted.in_order)
         known, owner = np.unique(np.concatenate([ids.values for ids in values[::2]]), return_inverse=True)
         owners, places = max(1, len(known)), owner.reshape(len(values) // 2, -1)
         owned = np.concatenate([pairs.window * owners + own[pairs.codes] for own in places])
@@ -141,10 +134,6 @@ class LargestSquaredTotal(SquaredTotals):
         largest = np.zeros(windows)
         np.maximum.at(largest, window, squares)
         return largest
-
-
-def _ranks(values: Vector) -> Index:
-    return ordered_codes(values.to_arrow(), values.type)[0]
 
 
 def _where(found: Vector, present: npt.NDArray[np.bool_]) -> Vector:

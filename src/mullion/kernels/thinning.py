@@ -24,23 +24,11 @@ import pyarrow as pa
 from mullion.algebra.column_names import names_read
 from mullion.algebra.streams import EVENT, WEIGHT, Stream
 from mullion.expressions.arrays import Real
+from mullion.expressions.readonly import frozen
 from mullion.kernels.columns import BatchColumns
+from mullion.kernels.hashing import hash_places
 from mullion.language.query import Expr
 from mullion.language.types import Type
-
-Hashes = npt.NDArray[np.uint64]
-
-SEED = 42
-_P1, _P2, _P3, _P4, _P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -149,11 +137,14 @@ class Thinner:
         self, events: pa.Table, part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], time: str
     ) -> npt.NDArray[np.bool_]:
         """Which events are kept. Records without a time are, since they are set aside by themselves."""
+        return self._chosen(events, identity_hash(part, places, self.stream), time)
+
+    def _chosen(self, events: pa.Table, hashes: npt.NDArray[np.int64], time: str) -> npt.NDArray[np.bool_]:
         values = None
         if self.by is not None:
             worth = BatchColumns.of(events, self.reads).value(self.by)
             values = in_order_of_worth(worth.values, worth.valid)
-        kept = self.thinning.keeps(values, identity_hash(part, places, self.stream))
+        kept = self.thinning.keeps(values, hashes)
         column = events.column(time)
         return kept | np.asarray(column.is_null()) if column.null_count else kept
 
@@ -170,10 +161,12 @@ class Thinner:
         if self.thinning.is_whole:
             hidden = {WEIGHT: np.ones(len(events)), EVENT: np.zeros(len(events), np.int64)}
             return _with_hidden(events, hidden)
-        chosen = self.mask(events, part, places, time)
-        weights = np.where(chosen, self.thinning.weight, 0.0)
-        told_apart = _with_hidden(events, {WEIGHT: weights, EVENT: identity_hash(part, places, self.stream)})
-        return told_apart.filter(pa.array(chosen)) if self.drops else told_apart
+        hashes = identity_hash(part, places, self.stream)
+        chosen = self._chosen(events, hashes, time)
+        if not self.drops:
+            return _with_hidden(events, {WEIGHT: np.where(chosen, self.thinning.weight, 0.0), EVENT: hashes})
+        kept = events.filter(pa.array(chosen))
+        return _with_hidden(kept, {WEIGHT: np.full(len(kept), self.thinning.weight), EVENT: hashes[chosen]})
 
 
 def _with_hidden(events: pa.Table, columns: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
@@ -193,23 +186,11 @@ def identity_hash(
     part: int | npt.NDArray[np.int64], places: npt.NDArray[np.int64], stream: str = ""
 ) -> npt.NDArray[np.int64]:
     """Spark's xxhash64(part, place) of two BIGINTs, the first with the salt of a stream."""
-    parts = (np.asarray(part, np.int64) ^ salt_of(stream)).view(np.uint64)
-    with np.errstate(over="ignore"):
-        seeds = _hash(parts, np.uint64(SEED))
-        return _hash(places.view(np.uint64), seeds).view(np.int64)
-
-
-def _hash(values: Hashes, seed: Hashes | np.uint64) -> Hashes:
-    """XXH64 of eight bytes."""
-    hashed = (seed + _P5 + np.uint64(8)) ^ (_turned(values * _P2, 31) * _P1)
-    hashed = _turned(hashed, 27) * _P1 + _P4
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
-    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
-    return np.asarray(hashed ^ (hashed >> np.uint64(32)), np.uint64)
-
-
-def _turned(values: Hashes, bits: int) -> Hashes:
-    return np.asarray((values << np.uint64(bits)) | (values >> np.uint64(64 - bits)), np.uint64)
+    parts = np.atleast_1d(np.asarray(part, np.int64)) ^ salt_of(stream)
+    hashes = np.empty(len(places), np.int64)
+    parts, places = frozen(parts, places)
+    hash_places(parts, places, hashes)
+    return hashes
 
 
 def hash_text(part: str, place: str, stream: str = "") -> str:

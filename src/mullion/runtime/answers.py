@@ -21,7 +21,7 @@ from mullion.slices.finalize import Answers, Work
 from mullion.slices.tier import is_endless
 from mullion.slices.window_runs import Due, WindowRuns, shown, slices_within
 from mullion.storage.marks import Mark
-from mullion.threads import iterated_side_by_side
+from mullion.threads import cores, iterated_side_by_side
 
 MOST_WAITING = 4_000_000
 """Answers that wait until those before are written."""
@@ -117,7 +117,8 @@ class AnswersStage:
         """The answers of all sets: of those on the driver side by side, then of those that have shards. The largest
         begin first, so that none is at work alone in the end."""
         sets = sorted(sets, key=lambda own: -own.sharing_set.tier.rows)
-        counted = [Work(over=work.over) for _ in sets]
+        threads = cores() if sum(not own.sharing_set.shards for own in sets if own.runs) == 1 else 1
+        counted = [Work(over=work.over, threads=threads) for _ in sets]
         due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
         here = [task for own, task in due if own.runs and not own.sharing_set.shards]
         yield from iterated_side_by_side(here, weight=lambda answers: len(answers.table), most=MOST_WAITING)

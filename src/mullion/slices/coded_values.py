@@ -1,4 +1,5 @@
-"""Values by their codes, for value counts: of one column its ranks, of several a number for each combination."""
+"""Values by their codes, for value counts: of one column its ranks, of several the rank of each
+combination, by the first column and then by the others."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups
 from mullion.slices.window_runs import Due
+from mullion.threads import in_threads
 
 MOST_RANGES = 4_000_000
 """Ranges that are looked up in one call; more are taken in turns to bound memory."""
@@ -48,12 +49,15 @@ MOST_SWEPT = 300_000
 MOST_MEMBERS = 4_000_000
 """Pairs of a row and a slot that are looked at in one call."""
 
+MANY_COUNTED = 100_000
+"""Rows of value counts from which on several threads code and sort them."""
+
 NOTHING: Mapping[str, SubWindowRows] = {}
 
 
 @dataclass
 class Work:
-    """Operations counted for --stats and EXPLAIN."""
+    """Operations counted for --stats and EXPLAIN, and what may be used for them."""
 
     final: int = 0
     window_slices: int = 0
@@ -63,6 +67,8 @@ class Work:
     bad: dict[str, int] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
     """Queries that have more answers than they may: the rest is not made."""
+    threads: int = 1
+    """That may be at work on it."""
 
     def add(self, other: Work) -> None:
         """Take in what was counted elsewhere."""
@@ -121,7 +127,7 @@ def finalize(
         turns = [distinct(grouping.slot_of[due.query])]
     slot = grouping.slot_of[due.query]
     for slots in turns:
-        own = _RowsOfSlots(rows, grouping, slots, counted, span)
+        own = _RowsOfSlots(rows, grouping, slots, counted, span, work.threads)
         mine = np.flatnonzero(np.isin(slot, slots)) if len(turns) > 1 else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
             give_way()
@@ -146,8 +152,9 @@ class _RowsOfSlots:
         slots: Index,
         counted: Mapping[str, SubWindowRows],
         span: tuple[int, int],
+        threads: int,
     ) -> None:
-        self.grouping = grouping
+        self.grouping, self._threads = grouping, threads
         self.rows, self._slots, self._counted, self._span = rows, slots, counted, span
 
     @cached_property
@@ -162,10 +169,12 @@ class _RowsOfSlots:
 
     @cached_property
     def counted(self) -> dict[str, CountedRows]:
-        return {
-            name: CountedRows(rows, self.grouping, self._slots, rows.within(*self._span))
-            for name, rows in self._counted.items()
-        }
+        def made(rows: SubWindowRows) -> CountedRows:
+            return CountedRows(rows, self.grouping, self._slots, rows.within(*self._span))
+
+        are_many = sum(map(len, self._counted.values())) > MANY_COUNTED
+        with in_threads(self._threads if are_many else 1) as run:
+            return dict(zip(self._counted, run(made, list(self._counted.values())), strict=True))
 
     def asked(self, due: Due, windows: Index) -> tuple[Index, Times, Times]:
         """The slot and the bounds of each of these windows."""

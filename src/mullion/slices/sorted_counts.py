@@ -49,6 +49,13 @@ class SortedCounts:
         found = np.searchsorted(self._totals, self._totals[self._low] + rank, "right") - 1
         return found.clip(0, max(0, len(self._count) - 1))
 
+    @cached_property
+    def in_order(self) -> tuple[Counts, Counts, Counts]:
+        length = self.distinct
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+        codes: Counts = np.repeat(self._low - offsets[:-1], length) + np.arange(int(offsets[-1]))
+        return offsets, codes, self._count[codes]
+
     def top(self, k: int) -> tuple[Counts, Counts, Counts]:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(self.distinct, k))])
         codes, frequencies = np.zeros(int(offsets[-1]), np.int64), np.zeros(int(offsets[-1]), np.int64)

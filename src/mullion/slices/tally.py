@@ -24,7 +24,7 @@ from mullion.slices.kernels.groups import Groups
 from mullion.slices.kernels.row_loops import first_of_each
 from mullion.slices.subwindow import PartialSubWindows, has_states
 
-MANY_VALUES, ONE_IN = 200_000, 16
+MANY_VALUES, ONE_IN = 10_000, 16
 """With more partials of counted values, how many of these differ is estimated, from one in so many: to know it exactly
 took a quarter of a batch's time."""
 

@@ -22,7 +22,9 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Codes, Counts, Index
 from mullion.lazy import cached_property
 from mullion.planner.slices import distinct
-from mullion.slices.kernels import counting
+from mullion.slices.kernels import counting, listing
+from mullion.slices.kernels.ranges import sort_by_line
+from mullion.slices.sorted_counts import SortedCounts
 from mullion.slices.sums_in_limbs import in_limbs
 
 Top = tuple[Counts, Codes, Counts]
@@ -35,6 +37,12 @@ MOST_SNAPSHOTS = 8_000_000
 
 MOVE, LOOK = 5.0, 2.0
 """What adding a row to a window costs, and what copying or looking at a count in a snapshot does: nanoseconds."""
+
+LISTED = 2
+"""How many bit levels of all rows cost as much as listing the values of windows that lie apart."""
+
+FEW = 16
+"""Windows that have fewer than one in so many rows are listed from a sort of these, not from one of all rows."""
 
 
 class _Level(NamedTuple):
@@ -72,24 +80,42 @@ class ValueCounts:
         self.count = np.ascontiguousarray(count, self.dtype)
         self.operations = len(code)
         self._levels: list[_Level] | None = None
+        self.passes = 1
+        """What listing took so far, in passes over all rows; sorting them is one."""
+
+    @cached_property
+    def by_code(self) -> Index:
+        """The rows in the order of their codes."""
+        order, starts = np.empty(len(self.code), np.intp), np.empty(self.size + 1, np.intp)
+        sort_by_line(self.code, self.size, order, starts)
+        return order
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+        return (self.size - 1).bit_length()
 
     def within(self, low: Index, high: Index) -> CountedRanges:
         """What rows low, low + 1, .., high - 1 hold, for each pair; nothing where high <= low."""
         return CountedRanges(self, np.asarray(low, np.int64), np.maximum(low, high).astype(np.int64))
+
+    @property
+    def has_levels(self) -> bool:
+        return self._levels is not None
 
     def levels(self) -> Iterable[_Level]:
         """The rows by the bits of their codes, from the highest bit on; kept where they are not too large."""
         if self._levels is not None:
             return self._levels
         levels = self._make_levels()
-        if (self.size - 1).bit_length() * len(self.code) * (4 + self.count.itemsize) > MOST_KEPT:
+        if self.bits * len(self.code) * (4 + self.count.itemsize) > MOST_KEPT:
             return levels
         self._levels = list(levels)
         return self._levels
 
     def _make_levels(self) -> Iterator[_Level]:
         code, count, length = self.code, self.count, len(self.code)
-        for bit in reversed(range((self.size - 1).bit_length())):
+        for bit in reversed(range(self.bits)):
             zeros, weights = np.empty(length + 1, np.int32), np.empty(length + 1, self.dtype)
             next_code, next_count = np.empty_like(code), np.empty_like(count)
             border = counting.part_by_bit(code, count, bit, next_code, next_count, zeros, weights)
@@ -163,6 +189,10 @@ class CountedRanges:
         Time: O(n log v) for n rows and v different values, once; O(log v) a window.
         Space: O(n log v) where that is kept, O(n) where it would be too large.
         """
+        if self._is_listed_sooner:
+            offsets, listed, frequencies = self.in_order
+            found = SortedCounts(frequencies, offsets[:-1], offsets[1:]).ranked(rank)
+            return listed[found] if len(listed) else np.zeros(found.shape, np.int64)
         counts = self._counts
         shape = np.broadcast_shapes(rank.shape, self._low.shape)
         rank = np.broadcast_to(rank, shape).astype(np.int64).ravel()
@@ -173,6 +203,60 @@ class CountedRanges:
             counting.descend(level.zeros, level.weights, level.border, level.bit, low, high, rank, codes)
             counts.operations += len(rank)
         return codes.clip(max=max(0, counts.size - 1)).reshape(shape)
+
+    @cached_property
+    def _is_listed_sooner(self) -> bool:
+        """Whether a row is in so few windows that listing these costs less than the bit levels of all rows. These are
+        made once: where others ask as well, listing may cost what they do and no more."""
+        counts = self._counts
+        if counts.has_levels:
+            return False
+        most = counts.bits // LISTED - counts.passes
+        if most < 1 or int((self._high - self._low).sum()) > most * len(counts.code):
+            return False
+        return self._layers(most)[1] >= 0
+
+    @cached_property
+    def in_order(self) -> Top:
+        """The different codes of each range in ascending order with their counts: those of range i lie between offsets
+        i and i + 1.
+
+        Rows are sorted by their codes once; then each is appended to the list of its window. Windows that overlap
+        are listed in several passes, each with windows that lie apart.
+
+        Requires: nothing of the windows; it pays where a row is in few of them.
+        Time: O(n) for n rows a pass, as many passes as there are windows over one row.
+        Space: O(rows of all windows).
+        """
+        counts, length = self._counts, self._high - self._low
+        first = np.cumsum(length) - length
+        codes, frequencies = (np.zeros(int(length.sum()), np.int64) for _ in range(2))
+        size = np.zeros(len(length), np.int64)
+        layer, layers = self._layers(len(length))
+        for number in range(layers):
+            own = np.flatnonzero(layer == number)
+            window_of = np.full(len(counts.code), -1, np.int32)
+            listing.mark_rows(own, self._low, self._high, window_of)
+            rows = counts.by_code
+            if FEW * int(length[own].sum()) < len(counts.code):
+                rows = np.flatnonzero(window_of >= 0)
+                rows = rows[np.argsort(counts.code[rows], kind="stable")]
+            listing.list_rows(rows, counts.code, counts.count, window_of, first, size, codes, frequencies)
+            counts.operations += len(rows)
+        counts.passes += layers
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+        if int(offsets[-1]) < len(codes):
+            is_there = frequencies > 0
+            codes, frequencies = codes[is_there], frequencies[is_there]
+        return offsets, codes, frequencies
+
+    def _layers(self, most: int) -> tuple[Index, int]:
+        """The layer of each range, -1 of empty ones, and how many layers there are, -1 where they are more than so
+        many: ranges of a layer lie apart."""
+        layer = np.full(len(self._low), -1, np.intp)
+        filled = np.flatnonzero(self._low < self._high)
+        order = filled[np.argsort(self._low[filled], kind="stable")]
+        return layer, listing.layers_of(order, self._low, self._high, most, layer)
 
     def top(self, k: int) -> Top:
         """The k most frequent codes of each range with their counts, most frequent first, of equally frequent ones the

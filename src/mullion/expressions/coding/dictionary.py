@@ -61,7 +61,8 @@ def row_codes(rows: pa.Table) -> Codes:
 
 
 def combine(columns: Sequence[tuple[Codes, int]], length: int) -> tuple[Codes, int]:
-    """Numbers for the distinct rows of several coded columns, and how many there are; dense, in no set order."""
+    """Numbers for the distinct rows of several coded columns, and how many there are; dense, in the order of the
+    first column's codes, then of the second's, and so on."""
     if not columns:
         return np.zeros(length, np.int64), 1 if length else 0
     codes, size = columns[0]
