@@ -69,6 +69,7 @@ class Course:
         self.run.set_relations(self.wanted, {"r": ""})
         self.run.set_queries(self.queries, self.synopses)
         self.run.process(batch)
+        self.run.take_stock()
         return batch
 
     def enter(self, text: str, name: str, *, backfill: bool = False) -> str:

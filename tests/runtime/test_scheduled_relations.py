@@ -4,7 +4,8 @@ they answer what SLIDE does, each once, whatever the batches, crashes, restarts 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -26,6 +27,7 @@ from mullion.instants import THE_END
 from mullion.language.parse import parse_query
 from mullion.operators.network import StepEvents
 from mullion.options import DEFAULTS, Options, Relief, Sharing
+from mullion.runtime.monitor import SourceLag
 from mullion.runtime.relation_run import RelationRun
 from mullion.runtime.relation_shards import Sharding
 from mullion.service.steering import EPOCH
@@ -248,26 +250,43 @@ def test_the_monitors_of_streams_say_how_far_behind_relations_are(tmp_path: Path
         assert sentence == "query q was answered more seldom while the run was behind: 2 of 9 instants put off"
 
 
-def test_what_relations_take_keeps_the_next_batch_waiting() -> None:
-    with local_engine(SCRIPT) as engine:
-        engine.start(follow=True)
-        run, clock = engine._runs.of("b"), Clock()
-        run.timer = clock  # type: ignore[method-assign]
-        relations = engine.relations.run_of(("a", "b"))
+def test_what_relations_take_of_a_batch_is_part_of_its_time() -> None:
+    with slow_relations() as (engine, run, _):
         for number in range(2):
             for name in "ab":
                 engine.deliver(name, [event(number)], number)
-            clock.now += 0.1
-            with patch.object(type(relations), "receive", lambda *given, **more: setattr(clock, "now", clock.now + 20)):
-                engine._runs.hand_over(run)
         assert run.overload.monitor.rates.lag == 20.0, "the source does not tell what waits, so it is the last batch"
         engine._runs.hand_over(run)
-        assert run.overload.monitor.stretch == relations.pace.conditions.stretch == 2.0
+        assert run.overload.monitor.stretch == engine.relations.run_of(("a", "b")).pace.conditions.stretch == 2.0
+
+
+def test_what_comes_while_relations_are_at_work_waits() -> None:
+    """Five batches as large as the one at work come meanwhile, each of which takes as long."""
+    with slow_relations() as (engine, run, clock):
+        with patch.object(type(run.source), "waiting", lambda *_: SourceLag(clock.now / 4, 1.0)):
+            for name in "ab":
+                engine.deliver(name, [event(0)], 0)
+        assert run.overload.monitor.rates.lag == 5 * 20.0
+
+
+@contextmanager
+def slow_relations() -> Iterator[tuple[Any, Any, Clock]]:
+    """An engine whose joins take 20 seconds, by a clock of stream b."""
+    with local_engine(SCRIPT) as engine:
+        engine.start(follow=True)
+        run, clock = engine._runs.of("b"), Clock()
+        run.timer = clock
+        relations = engine.relations.run_of(("a", "b"))
+        with patch.object(type(relations), "receive", lambda *given, **more: clock.add(20.0, given[1])):
+            yield engine, run, clock
 
 
 @dataclass
 class Clock:
     now: float = 0.0
+
+    def add(self, seconds: float, stream: str) -> None:
+        self.now += seconds if stream == "b" else 0.0
 
     def __call__(self) -> float:
         return self.now

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mullion.algebra.streams import Stream
 from mullion.kernels.thinning import WHOLE, Thinning, cut_by
@@ -31,6 +31,15 @@ REMEMBERED = 100
 """Batches whose notes stay: more than a repair may go back."""
 SAMPLED = 20_000
 """Events that tell which worth divides a batch."""
+
+
+class PlayedBatch(NamedTuple):
+    """A batch whose course is over."""
+
+    number: int
+    began: float
+    came: int
+    """Records, kept or not."""
 
 
 class Overload:
@@ -91,12 +100,12 @@ class Overload:
         add_counts(counts.shed_by_query, dict.fromkeys(queries, shed) if shed else {})
         return kept + shed
 
-    def observe(self, batch: int, began: float, ended: float, came: int, due: int) -> None:
-        """The batch is done."""
-        if self.monitor.observe(began, ended, came, due):
+    def observe(self, batch: PlayedBatch, ended: float, due: int) -> None:
+        """All is done that the batch asked for."""
+        if self.monitor.observe(batch.began, ended, batch.came, due):
             self.monitor.can_enlarge = self._source.can_enlarge
-            self.monitor.look(ended, self._source.waiting(batch))
-        self.notes.forget_before(batch - REMEMBERED)
+            self.monitor.look(ended, self._source.waiting(batch.number))
+        self.notes.forget_before(batch.number - REMEMBERED)
 
     def report(self) -> dict[str, Any]:
         return self.monitor.report()

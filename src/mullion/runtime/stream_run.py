@@ -39,6 +39,7 @@ from mullion.runtime.commits import Commits
 from mullion.runtime.ingest import Ingest
 from mullion.runtime.intake import new_intake
 from mullion.runtime.late import SetAside
+from mullion.runtime.overload import PlayedBatch
 from mullion.runtime.planning import Planning
 from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
@@ -126,14 +127,19 @@ class StreamRun(StreamState):
         self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
         give_way()
         self._commits.commit(mark)
-        ended = self.timer()
-        self.counts.seconds += ended - began
+        self.counts.seconds += self.timer() - began
         self.began = None
+        self.played = PlayedBatch(batch.number, began, came)
+
+    def take_stock(self) -> None:
+        """Relations have taken what the batch handed on: the monitor hears how long all of it took, and sees what
+        waits now."""
+        if self.played is None:
+            return
         self.overload.monitor.acts = not self.bounded
         self.overload.monitor.can_stretch = bool(self.scheduling.standings) or self.has_scheduled_relations
-        # What relations took since the batch before kept this one waiting, so it is part of the work that this one is.
-        self.overload.observe(batch.number, began - self.relations_took, ended, came, self._due)
-        self.relations_took = 0.0
+        self.overload.observe(self.played, self.timer(), self._due)
+        self.played = None
         self.scheduling.pace.behind(self.overload.monitor.stretch)
 
     def _tally_shed(self, batch: Batch, aside: SetAside, seen: Tally) -> int:

@@ -26,7 +26,7 @@ from mullion.runtime.holding import Holding
 from mullion.runtime.kept_events import Keeper
 from mullion.runtime.lookup_tables import NO_TABLES, LookupTables, RunTables
 from mullion.runtime.ordered import Ordered
-from mullion.runtime.overload import Overload
+from mullion.runtime.overload import Overload, PlayedBatch
 from mullion.runtime.published import Published
 from mullion.runtime.punctuations import Punctuations
 from mullion.runtime.run_state import RunState
@@ -41,8 +41,6 @@ from mullion.storage.journal import Journal, Standings
 class StreamState(RunState):
     has_scheduled_relations: bool = False
     """Whether relations over the stream have SLIDE AT MOST."""
-    relations_took: float = 0.0
-    """Seconds that relations worked on what the stream handed on, since its last batch."""
     probing: tuple[str, ...] = ()
     """The queries whose joins may leave out probes with its events."""
 
@@ -56,6 +54,8 @@ class StreamState(RunState):
     """How many sharing sets were made after the first."""
     began: float | None = None
     """When the batch at work began, by the clock that measures it."""
+    played: PlayedBatch | None = None
+    """The last batch, until the monitor has heard of it."""
     begun: bool = False
     """A batch has begun, or a checkpoint was taken up: a query that comes from now on may have missed events."""
     statistics: Statistics | None = None

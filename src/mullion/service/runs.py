@@ -89,14 +89,13 @@ class Runs:
     def hand_over(self, run: StreamRun) -> None:
         """Let relations take what a stream has handed on, and release what all of them have taken."""
         name, batches, events = run.stream.name, [] if run.intake is None else run.intake.batches, run.counts.events
-        began = run.timer()
         for relations in self.relations.over(name):
             self._tell_pace(relations)
             relations.receive(name, batches, run.watermark, events=events, ended=run.closed)
-        run.relations_took += run.timer() - began
         taken = self.relations.taken(name)
         if run.intake is not None and taken is not None:
             run.intake.forget_before(taken)
+        run.take_stock()
 
     def _tell_pace(self, relations: RelationRun) -> None:
         """Relations over several streams are as far behind as the one that is furthest."""
