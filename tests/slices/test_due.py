@@ -1,7 +1,10 @@
-"""Which windows are answered, and when: by hand, then in many steps of the watermark against one at the end."""
+"""Which windows are answered, and when: by hand, then in many steps of the watermark against one at the end, and at
+chosen instants of all queries at once against query by query."""
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from unittest import mock
 
 import numpy as np
@@ -9,12 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mullion.expressions.arrays import Times
+from mullion.instants import EVERYTHING
 from mullion.language.query import Column, Period
 from mullion.language.types import STRING
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import edges_between
 from mullion.slices import due
-from mullion.slices.due import Cursor, SeenEvents, due_windows, first_end, last_end
+from mullion.slices.due import (
+    Cursor,
+    InstantRun,
+    SeenEvents,
+    due_windows,
+    first_end,
+    last_end,
+    scheduled_windows,
+)
 
 
 def query(
@@ -178,3 +191,91 @@ def test_many_steps_are_one_step_at_the_end(
     wanted = {q.name: brute(q, times) for q in queries}
     assert at_once.found == wanted
     assert stepwise.found == wanted
+
+
+# SLIDE AT MOST
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A query with SLIDE AT MOST, how far it was answered, and the instants that were chosen for it."""
+
+    range: int
+    grouped: bool
+    next_end: int | None
+    begun: bool
+    runs: list[InstantRun]
+    inherited: list[int] | None
+
+    def query(self, name: str) -> SlicedAggregation:
+        return replace(query(Period(self.range, 2), name=name, grouped=self.grouped), at_most=6)
+
+
+@st.composite
+def instant_runs(draw: st.DrawFn) -> list[InstantRun]:
+    """In the order of time, no instant twice."""
+    runs, at = [], draw(st.integers(-60, 40))
+    for gap, count, slide in draw(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9), st.integers(1, 12)))):
+        runs.append(InstantRun(at + gap, count, slide))
+        at += gap + (count - 1) * slide
+    return runs
+
+
+some_slices = st.lists(st.integers(-60, 80), max_size=8)
+chosen_instants = st.builds(
+    Chosen,
+    range=st.integers(1, 25) | st.just(EVERYTHING),
+    grouped=st.booleans(),
+    next_end=st.none() | st.integers(-60, 90),
+    begun=st.booleans(),
+    runs=instant_runs(),
+    inherited=st.none() | st.none() | some_slices,
+)
+
+
+def sorted_slices(times: list[int]) -> Times:
+    return np.array(sorted(set(times)), np.int64)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(chosen_instants, min_size=1, max_size=5),
+    some_slices,
+    st.none() | st.integers(1, 6),
+    st.sampled_from((-1, due.MOST_LOOKED_AT, 1_000)),
+)
+def test_chosen_instants_of_all_queries_at_once_are_those_of_each_by_itself(
+    chosen: list[Chosen], slices: list[int], most: int | None, looked_at: int
+) -> None:
+    queries = [own.query(f"q{i}") for i, own in enumerate(chosen)]
+    inherited = {q.name: sorted_slices(own.inherited) for q, own in zip(queries, chosen, strict=True) if own.inherited}
+    seen = SeenEvents(-60, 80, sorted_slices(slices), inherited)
+    scheduled = {q.name: own.runs for q, own in zip(queries, chosen, strict=True)}
+    cursors = {q.name: Cursor(own.next_end, own.begun) for q, own in zip(queries, chosen, strict=True)}
+    alone = deepcopy(cursors)
+    with mock.patch.object(due, "MOST_LOOKED_AT", looked_at):
+        found = due_windows(queries, cursors, seen, 0, most=most, scheduled=scheduled)
+    wanted, exceeded = [], []
+    for i, own in enumerate(queries):
+        columns = scheduled_windows(own, alone[own.name], seen, scheduled[own.name])
+        runs = zip(*(column.tolist() for column in columns), strict=True)
+        ends = [first + n * slide for first, count, slide in runs for n in range(count)]
+        wanted += [(i, end) for end in ends[:most]]
+        exceeded += [i] if most is not None and len(ends) > most else []
+    windows = found.whole()
+    assert list(zip(windows.query.tolist(), windows.end.tolist(), strict=True)) == wanted
+    assert found.exceeded == tuple(exceeded)
+    assert cursors == alone
+
+
+def test_chosen_instants_beside_plain_queries() -> None:
+    """The plain one goes by the watermark, the other by what was chosen, from where its past is known on."""
+    plain, chosen = (
+        query(Period(5, 5), name="plain", grouped=True),
+        Chosen(5, True, 11, False, [], None).query("chosen"),
+    )
+    cursors = {"plain": Cursor(), "chosen": Cursor(next_end=11)}
+    seen = SeenEvents(1, 22, np.array([1, 12, 22]))
+    found = due_windows([plain, chosen], cursors, seen, 20, scheduled={"chosen": [InstantRun(3, 4, 6)]}).whole()
+    assert list(zip(found.query.tolist(), found.end.tolist(), strict=True)) == [(0, 5), (0, 15), (1, 15)]
+    assert cursors == {"plain": Cursor(20, True), "chosen": Cursor(11, True)}

@@ -205,7 +205,7 @@ class Grouping:
 
     @cached_property
     def bounded(self) -> tuple[SlicedAggregation, ...]:
-        """Queries that begin or end at a time, or are answered at instants that are chosen for them."""
+        """Queries that begin or end at a time."""
         return tuple(filter(_is_bounded, self.queries))
 
     @cached_property
@@ -215,8 +215,17 @@ class Grouping:
 
     @cached_property
     def unbounded_windows(self) -> Times:
-        """The windows of all other queries, each once."""
-        return window_table(tuple(dict.fromkeys(q.window for q in self.queries if not _is_bounded(q))))
+        """The windows of all other queries with SLIDE, each once."""
+        return self._unbounded(scheduled=False)
+
+    @cached_property
+    def at_most_windows(self) -> Times:
+        """The same of those with SLIDE AT MOST, which are answered at instants that are chosen for them."""
+        return self._unbounded(scheduled=True)
+
+    def _unbounded(self, *, scheduled: bool) -> Times:
+        own = [q for q in self.queries if not _is_bounded(q) and (q.at_most is not None) == scheduled]
+        return window_table(tuple(dict.fromkeys(q.window for q in own)))
 
     @cached_property
     def hopping(self) -> tuple[tuple[Period, ...], ...]:
@@ -263,7 +272,7 @@ def _index(predicates: tuple[Expr, ...], types: tuple[tuple[str, Type], ...]) ->
 
 
 def _is_bounded(query: SlicedAggregation) -> bool:
-    return (query.start, query.after, query.stop, query.at_most) != (None, None, None, None)
+    return (query.start, query.after, query.stop) != (None, None, None)
 
 
 def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Sequence[Expr] = ()) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -59,6 +60,9 @@ class InstantRun:
     slide: int
 
 
+_Runs = tuple[Times, Times, Times, Times]
+"""Runs of windows: the number of the query of each, its first end, how many there are, and how far apart."""
+
 NOT_SCHEDULED: Mapping[str, Sequence[InstantRun]] = {}
 
 
@@ -91,25 +95,12 @@ def due_windows(
     instants that are `scheduled`."""
     if seen is None:
         return WindowRuns.none(queries)
-    plain = [i for i, q in enumerate(queries) if _is_plain(q, cursors[q.name])]
-    windows, own_cursors = _windows_of(queries, plain), [cursors[queries[i].name] for i in plain]
-    parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
-    grouped = [i for i, q in enumerate(queries) if _is_grouped(q, cursors[q.name], seen, waiting)]
-    windows, own_cursors = _windows_of(queries, grouped), [cursors[queries[i].name] for i in grouped]
-    held = _windows_that_hold(windows, own_cursors, seen, watermark)
-    if held is not None:
-        parts.append((np.array(grouped, np.int64)[held[0]], held[1], np.ones_like(held[1]), windows[held[0], 1]))
-    alike = {*plain, *(grouped if held is not None else ())}
-    for i in [i for i in range(len(queries)) if i not in alike]:
-        give_way()
-        query = queries[i]
-        if query.at_most is not None:
-            if runs := scheduled.get(query.name):
-                own = scheduled_windows(query, cursors[query.name], seen, runs)
-                parts.append((np.full(len(own[0]), i), *own))
-        elif query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
-            first, count = _special_windows(query, cursors[query.name], seen, watermark)
-            parts.append((np.full(len(first), i), first, count, np.full(len(first), query.window.slide)))
+    slid = [i for i, q in enumerate(queries) if q.at_most is None]
+    parts = _slid_windows(queries, slid, cursors, seen, watermark, waiting) if slid else []
+    if scheduled:
+        parts += _scheduled_together(queries, cursors, seen, scheduled)
+    if not parts:
+        return WindowRuns.none(queries)
     at, first, count, slide = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     order = np.lexsort((first, at))
     at, first, count, slide = at[order].astype(np.intp), first[order], count[order], slide[order]
@@ -124,14 +115,42 @@ def due_windows(
     return WindowRuns(queries, at[kept], first[kept], count[kept], slide[kept], tuple(exceeded))
 
 
+def _slid_windows(
+    queries: Sequence[SlicedAggregation],
+    slid: Sequence[int],
+    cursors: Mapping[str, Cursor],
+    seen: SeenEvents,
+    watermark: int | None,
+    waiting: Collection[str],
+) -> list[_Runs]:
+    """The due windows of those queries that have no SLIDE AT MOST."""
+    keyless = [i for i in slid if not queries[i].keys]
+    plain = [i for i in keyless if _is_plain(queries[i], cursors[queries[i].name])]
+    windows, own_cursors = _windows_of(queries, plain), [cursors[queries[i].name] for i in plain]
+    parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
+    grouped = [i for i in slid if _is_grouped(queries[i], cursors[queries[i].name], seen, waiting)]
+    windows, own_cursors = _windows_of(queries, grouped), [cursors[queries[i].name] for i in grouped]
+    held = _windows_that_hold(windows, own_cursors, seen, watermark)
+    if held is not None:
+        parts.append((np.array(grouped, np.int64)[held[0]], held[1], np.ones_like(held[1]), windows[held[0], 1]))
+    alike = {*plain, *(grouped if held is not None else ())}
+    for i in [i for i in slid if i not in alike]:
+        give_way()
+        query = queries[i]
+        if query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
+            first, count = _special_windows(query, cursors[query.name], seen, watermark)
+            parts.append((np.full(len(first), i), first, count, np.full(len(first), query.window.slide)))
+    return parts
+
+
 def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:
     """The next window is not due yet: with hundreds of queries most are not, at any one time."""
     return watermark is not None and cursor.begun and cursor.next_end is not None and cursor.next_end > watermark
 
 
 def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
-    """Every event falls into one of its windows, and it answers from the first on, or has begun to."""
-    return not query.keys and query.window.range >= query.window.slide and _goes_on(query, cursor)
+    """Of one without GROUP BY: every event falls into a window, and it answers from the first on, or has begun to."""
+    return query.window.range >= query.window.slide and _goes_on(query, cursor)
 
 
 def _is_grouped(query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, waiting: Collection[str]) -> bool:
@@ -143,7 +162,7 @@ def _is_grouped(query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, wait
 
 def _goes_on(query: SlicedAggregation, cursor: Cursor) -> bool:
     """All its windows from the next one on may be due."""
-    if query.at_most is not None or query.stop is not None:
+    if query.stop is not None:
         return False
     return cursor.begun or (query.start is None and query.after is None and query.frame.since is None)
 
@@ -192,13 +211,18 @@ def _windows_that_hold(
     counts = np.maximum((upper - next_end) // slide + 1, 0)
     if counts.sum(dtype=np.float64) > MOST_LOOKED_AT * len(own):
         return None
-    at = np.repeat(np.arange(len(own)), counts)
-    end = next_end[at] + (np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)) * slide[at]
-    holds = np.searchsorted(seen.slices, end - range_[at]) < np.searchsorted(seen.slices, end)
-    at, end = at[holds], end[holds]
+    at, end = _windows_with_events(seen.slices, range_, next_end, counts, slide)
     for i, after in zip(at.tolist(), (end + slide[at]).tolist(), strict=True):
         own[i].next_end, own[i].begun = after, True
     return at, end
+
+
+def _windows_with_events(slices: Times, range_: Times, first: Times, count: Times, slide: Times) -> tuple[Index, Times]:
+    """Of runs of windows: which run each window that holds an event is of, and where it ends."""
+    at = np.repeat(np.arange(len(first)), count)
+    end = first[at] + (np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)) * slide[at]
+    holds = np.searchsorted(slices, end - range_[at]) < np.searchsorted(slices, end)
+    return at[holds], end[holds]
 
 
 MOST_LOOKED_AT = 8
@@ -239,6 +263,61 @@ def _special_windows(
     if len(last):
         cursor.next_end, cursor.begun = int(last[-1]) + window.slide, True
     return first, (last - first) // window.slide + 1
+
+
+def _scheduled_together(
+    queries: Sequence[SlicedAggregation],
+    cursors: Mapping[str, Cursor],
+    seen: SeenEvents,
+    scheduled: Mapping[str, Sequence[InstantRun]],
+) -> list[_Runs]:
+    """`scheduled_windows` of all queries. Where all instants are answers, and where it is seen window by window whether
+    they hold an event, that is done for all queries at once."""
+    whole, grouped, apart = [], [], []
+    for i in [i for i, q in enumerate(queries) if q.at_most is not None and q.name in scheduled]:
+        query = queries[i]
+        if query.window.range == EVERYTHING or (not query.keys and cursors[query.name].begun):
+            whole.append(i)
+        elif query.keys and query.name not in seen.inherited:
+            grouped.append(i)
+        else:
+            apart.append(i)
+    found = [_instants_of(queries, whole, cursors, scheduled)] if whole else []
+    if grouped:
+        at, first, count, slide = _instants_of(queries, grouped, cursors, scheduled)
+        if count.sum(dtype=np.float64) > MOST_LOOKED_AT * len(at):
+            apart += grouped
+        else:
+            range_ = np.array([queries[i].window.range for i in at.tolist()], np.int64)
+            run, end = _windows_with_events(seen.slices, range_, first, count, slide)
+            found.append((at[run], end, np.ones_like(end), slide[run]))
+    for i in {i for at, *_ in found for i in at.tolist()}:
+        cursors[queries[i].name].begun = True
+    for i in apart:
+        give_way()
+        own = scheduled_windows(queries[i], cursors[queries[i].name], seen, scheduled[queries[i].name])
+        found.append((np.full(len(own[0]), i), *own))
+    return found
+
+
+def _instants_of(
+    queries: Sequence[SlicedAggregation],
+    some: Sequence[int],
+    cursors: Mapping[str, Cursor],
+    scheduled: Mapping[str, Sequence[InstantRun]],
+) -> _Runs:
+    """The instants that were chosen for some of the queries, without those that their cursors are past."""
+    rows = [
+        (i, run.first, run.count, run.slide, run.first if next_end is None else next_end)
+        for i, name in [(i, queries[i].name) for i in some]
+        for next_end in [cursors[name].next_end]
+        for run in scheduled[name]
+    ]
+    table = np.fromiter(chain.from_iterable(rows), np.int64, 5 * len(rows)).reshape(-1, 5)
+    at, first, count, slide, next_end = table.T
+    passed = np.maximum(0, -((first - next_end) // slide))
+    is_left = passed < count
+    return at[is_left], (first + passed * slide)[is_left], (count - passed)[is_left], slide[is_left]
 
 
 def scheduled_windows(

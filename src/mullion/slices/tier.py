@@ -152,6 +152,7 @@ class WindowTier:
         needed = [needed_from(*a) for a in asked]
         for grouping in plan.answering:
             needed += _earliest(grouping.unbounded_windows, watermark)
+            needed += _earliest(grouping.at_most_windows, clock - grouping.at_most_windows[:, 1])
         return self.forget_before(plan, min(needed, default=watermark))
 
     def forget_before(self, plan: Plan, horizon: int) -> int:
@@ -306,11 +307,11 @@ def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation
     return entry.knows(slot_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
-def _earliest(windows: Times, watermark: int) -> list[int]:
+def _earliest(windows: Times, watermark: int | Times) -> list[int]:
     """`needed_from` of queries that answer for ever, all at once: the earliest of it, if there is any."""
     range_, slide, offset = windows.T
     starts = offset + ((watermark - offset) // slide + 1) * slide - range_
-    starts[range_ == EVERYTHING] = watermark
+    starts = np.where(range_ == EVERYTHING, watermark, starts)
     return [int(starts.min())] if len(starts) else []
 
 
