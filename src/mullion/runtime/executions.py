@@ -67,7 +67,8 @@ def counted_together(timetable: Timetable, executions: Sequence[Execution]) -> D
 def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Decided:
     """The same where every task runs at its deadlines: from the first on, so often."""
     decided = Decided(is_laid_out=sum(count for _, count in runs) <= MOST_LAID_OUT)
-    for tasks in _in_groups(timetable, is_laid_out=decided.is_laid_out):
+    executed = [i for i, (_, count) in enumerate(runs) if count]
+    for tasks in _in_groups(timetable, executed, is_laid_out=decided.is_laid_out):
         at = [runs[i][0] + np.arange(runs[i][1]) * timetable.tasks[i].period for i in tasks]
         # Of one task, all executions are alike.
         found = often_together(at) if len(tasks) > 1 else [((0,), runs[tasks[0]][1])]
@@ -76,18 +77,20 @@ def counted_apart(timetable: Timetable, runs: Sequence[tuple[int, int]]) -> Deci
             decided.cost += timetable.cost(together) * times
             for name in sharing(timetable.tasks[i].task for i in together):
                 decided.joint.setdefault(name, [0])[0] += times
-    for own, (first, count) in zip(timetable.tasks, runs, strict=True):
-        for name in own.task.queries if count else ():
-            decided.runs[name] = [InstantRun(first, count, own.period)]
+    for i in executed:
+        own, (first, count) = timetable.tasks[i], runs[i]
+        run = InstantRun(first, count, own.period)
+        for name in own.task.queries:
+            decided.runs[name] = [run]
     return decided
 
 
-def _in_groups(timetable: Timetable, *, is_laid_out: bool) -> list[list[int]]:
-    """The tasks whose executions are joint when they coincide. Too many of them are not laid out."""
+def _in_groups(timetable: Timetable, tasks: Sequence[int], *, is_laid_out: bool) -> list[list[int]]:
+    """Which of these tasks have executions that are joint when they coincide. Too many of them are not laid out."""
     pair = [DueTask("", 0), DueTask("", 0)]
     if len(timetable.scheduler.together(pair)) == 1 or not is_laid_out:
-        return [[i] for i in range(len(timetable.tasks))]
+        return [[i] for i in tasks]
     by_group: dict[object, list[int]] = {}
-    for i, own in enumerate(timetable.tasks):
-        by_group.setdefault(own.group, []).append(i)
+    for i in tasks:
+        by_group.setdefault(timetable.tasks[i].group, []).append(i)
     return list(by_group.values())

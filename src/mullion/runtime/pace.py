@@ -14,7 +14,7 @@ second of their instants then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any
@@ -56,15 +56,15 @@ class Pace:
         """How the run is read."""
         self.conditions = replace(self.conditions, every=every, bounded=bounded)
 
-    def capacity(self, span: float, load: float) -> float:
+    def capacity(self, span: float, load: Callable[[], float]) -> float:
         """What the scheduled queries of a batch may cost whose events span so many seconds and whose queries cost
-        `load` when all are in time."""
+        `load` when all are in time; that is asked for only while the run is behind."""
         conditions = self.in_force or self.conditions
         if conditions.bounded:
             return inf
         seconds = conditions.every or (span if self.is_live else inf)
         capacity = inf if self.unit is None else max(0.0, seconds - self.other) / self.unit
-        return capacity if conditions.stretch == 1.0 else min(capacity, load / conditions.stretch)
+        return capacity if conditions.stretch == 1.0 else min(capacity, load() / conditions.stretch)
 
     @property
     def stretch(self) -> int:

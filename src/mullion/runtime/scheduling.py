@@ -3,22 +3,25 @@
     plans --CS1 to CS3--> groups --scheduler--> tasks --last executions--> deadlines --timetable--> instants of queries
 
 Only three things are remembered from batch to batch, and committed with it: when each query was executed last, on which
-step its windows lie, and how far updates have come. All else follows from them.
+step its windows lie, and how far updates have come. All else follows from them, and is kept until queries change: in a
+batch nothing is done for those that are not executed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 from typing import Any
 
+from mullion.options import Schedule
 from mullion.planner.schedules.deadlines import Deadline
-from mullion.planner.schedules.groups import Group, GroupKey, access_cost, finish_cost, groups_of
+from mullion.planner.schedules.groups import GroupKey, access_cost, finish_cost, groups_of
 from mullion.planner.schedules.schedulers import scheduler_of
 from mullion.planner.schedules.tasks import Task
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.executions import Decided, counted_apart, counted_together
+from mullion.runtime.kept_tasks import KeptTasks
 from mullion.runtime.pace import Pace
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.timetable import PassedUpdates, Scheduled, Timetable
@@ -51,13 +54,26 @@ class Scheduling:
         self.clock: int | None = None
         """Updates up to here have come, and no window that ends before waits for a later event."""
         self._debt = 0.0
+        self._given: tuple[SlicedAggregation, ...] | None = None
+        """The queries that standings are up to date with."""
         self._queries: dict[str, SlicedAggregation] = {}
-        self._groups: tuple[object, list[Group]] = None, []
+        self._names: frozenset[str] = frozenset()
+        self._shortest = self._longest = 0
+        """Of their windows."""
+        self._stopping: list[str] = []
+        self._new: list[str] = []
+        """Those that have not caught up yet, in the order of queries."""
+        self._changed_until: int | None = None
+        """No query is changing its step any longer when updates are past this."""
+        self._tasks: tuple[object, KeptTasks | None] = None, None
 
     # Queries
 
     def set_queries(self, queries: Sequence[SlicedAggregation], newest: int | None) -> None:
         """The queries that the next batch answers; `newest` is the newest event of those before."""
+        given = tuple(queries)
+        if given == self._given:
+            return
         self._queries = {query.name: query for query in queries if query.at_most is not None}
         standings = {}
         for name, query in self._queries.items():
@@ -71,10 +87,24 @@ class Scheduling:
             if not is_free and newest is not None:
                 standings[name].free_from = newest + 1 + query.window.range
         self.standings = standings
+        self._note(given)
+
+    def _note(self, given: tuple[SlicedAggregation, ...]) -> None:
+        """Note what follows from queries and their standings."""
+        own, standings = self._queries, self.standings
+        self._given, self._names = given, frozenset(own)
+        ranges = [query.window.range for query in own.values()]
+        self._shortest, self._longest = min(ranges, default=0), max(ranges, default=0)
+        self._stopping = [name for name, query in own.items() if query.stop is not None]
+        self._new = [name for name in own if standings[name].is_new]
+        changed = [s.free_from + s.step for s in standings.values() if s.free_from is not None]
+        self._changed_until = max(changed, default=None)
+        self._tasks = None, None
 
     def forget_query(self, name: str) -> None:
         """Another query has taken the name."""
         self.standings.pop(name, None)
+        self._given = None
 
     # A batch
 
@@ -86,7 +116,7 @@ class Scheduling:
         watermark: int | None,
         *,
         waiting: frozenset[str],
-        schedule: Any,
+        schedule: Schedule,
     ) -> Decided:
         """The instants of all queries that updates up to the watermark make due; None for the end of the input.
         Queries that are waiting for their past are left out. Event time may go on without events: windows that begin
@@ -94,29 +124,42 @@ class Scheduling:
         if not self.standings:
             return Decided()
         since = oldest if self.clock is None else self.clock
-        ranges = [query.window.range for query in self._queries.values()]
-        until = newest + max(ranges) if watermark is None else min(watermark, newest + max(ranges))
+        until = newest + self._longest if watermark is None else min(watermark, newest + self._longest)
         if until < since:
             return Decided()
-        present = [name for name in self._queries if name not in waiting]
-        catching_up = {name: first for name in present if (first := self._behind(name, since, oldest)) is not None}
-        active = frozenset(name for name in present if name not in catching_up and self._is_active(name, since))
-        tasks = [task for task in self._tasks(sets, active, since, oldest, schedule) if self._may_hold(task, newest)]
-        timetable = Timetable(scheduler_of(schedule), tasks, self._debt)
-        stretch = PassedUpdates(since, until)
-        load = timetable.load * (until - since)
-        capacity = inf if watermark is None else self.pace.capacity((until - since) / SECOND, load)
+        catching_up = self._catching_up(since, oldest, waiting)
+        active = self._names.difference(waiting, catching_up, self._stopped(since))
+        changing = self._changing(active, since)
+        kept = self._kept_tasks(sets, active.difference(changing), schedule)
+        kept.find_deadlines(oldest, lambda name, period: self._deadline(name, period, oldest))
+        apart = [task for task in self._tasks_apart(changing, oldest) if self._may_hold(task, newest)]
+
+        def timetable_of(until: int | None) -> Timetable:
+            return Timetable(scheduler_of(schedule), kept.scheduled(sets, newest, until) + apart, self._debt)
+
+        stretch, span, capacity = PassedUpdates(since, until), until - since, inf
+        if watermark is not None:
+            capacity = self.pace.capacity(span / SECOND, lambda: timetable_of(None).load * span)
+        # Without a limit nobody waits for another, so that those alone count that are due.
+        timetable = timetable_of(until if isinf(capacity) else None)
         if timetable.is_ample(stretch, capacity):
             decided = counted_apart(timetable, timetable.on_time(stretch))
         else:
             decided = counted_together(timetable, timetable.within(stretch, capacity))
         for name, first in catching_up.items():
             self._catch_up(decided, name, first, until)
-        decided.followers = {name: leader for group in self._groups[1] for name, leader in group.followers}
+        decided.followers = kept.followers
         self._debt = timetable.debt
         if watermark is not None:
-            self.clock = max(since, min(watermark, newest + min(ranges)))
+            self.clock = max(since, min(watermark, newest + self._shortest))
+        kept.execute(decided.runs)
         return self._asked(decided, oldest, newest)
+
+    def _catching_up(self, since: int, oldest: int, waiting: frozenset[str]) -> dict[str, int]:
+        """The next instants of new queries that updates have gone past."""
+        behind = {name: self._behind(name, since, oldest) for name in self._new if name not in waiting}
+        self._new = [name for name in self._new if self.standings[name].is_new]
+        return {name: first for name, first in behind.items() if first is not None}
 
     def _behind(self, name: str, since: int, oldest: int) -> int | None:
         """The next instant of a new query, where updates have gone past it; None once it has caught up."""
@@ -139,52 +182,47 @@ class Scheduling:
         """No instant before it is to come; None before the first."""
         if self.clock is None:
             return None
-        new = [(name, query) for name, query in self._queries.items() if self.standings[name].is_new]
-        return min([self.clock, *(self._deadline(name, query.at_most or 1, oldest) for name, query in new)])
+        periods = [(name, self._queries[name].at_most or 1) for name in self._new]
+        return min([self.clock, *(self._deadline(name, period, oldest) for name, period in periods)])
 
     def _may_hold(self, own: Scheduled, newest: int) -> bool:
         """Whether a window of the task's next execution may hold the newest event."""
-        return own.deadline <= newest + max(self._queries[name].window.range for name in own.task.queries)
+        return own.deadline <= newest + self._longest_of(own.task.queries)
 
-    def _is_active(self, name: str, since: int) -> bool:
-        stop = self._queries[name].stop
-        return stop is None or stop >= since - since % self.standings[name].step
+    def _longest_of(self, names: Sequence[str]) -> int:
+        return max(self._queries[name].window.range for name in names)
 
-    def _tasks(
-        self, sets: Mapping[str, SharingSet], active: frozenset[str], since: int, oldest: int, schedule: Any
-    ) -> Iterator[Scheduled]:
-        scheduler = scheduler_of(schedule)
-        changing = {name for name in active if self._is_changing(name, since)}
-        weights = {
-            (name, grouping): float(max(1, number))
-            for name, own in sets.items()
-            for grouping, number in own.groups.items()
-        }
-        for group in self._groups_of(sets, active - changing):
-            weight = weights.get((group.key.cluster, group.key.grouping), 1.0)
-            for task in scheduler.tasks(group.subgroups):
-                step, period = group.key.step, task.period * group.key.step
-                deadline = min(self._deadline(name, period, oldest) for name in task.queries)
-                yield Scheduled(group.key, task, step, deadline, weight)
-        for name in sorted(changing):
+    def _stopped(self, since: int) -> list[str]:
+        """Those that have answered their last window."""
+        own = [(name, self._queries[name].stop, self.standings[name].step) for name in self._stopping]
+        return [name for name, stop, step in own if stop is not None and stop < since - since % step]
+
+    def _kept_tasks(self, sets: Mapping[str, SharingSet], names: frozenset[str], schedule: Schedule) -> KeptTasks:
+        """They are only made anew when queries or clusters are others."""
+        plans = [(name, own.plan) for name, own in sets.items() if own.plan is not None]
+        key = [(name, plan.queries) for name, plan in plans], names, schedule
+        before, kept = self._tasks
+        if kept is None or before != key:
+            kept = KeptTasks(groups_of(plans, names), scheduler_of(schedule), self._longest_of)
+            self._tasks = key, kept
+        return kept
+
+    def _changing(self, names: frozenset[str], since: int) -> list[str]:
+        """Those whose windows were cut on another step not long ago."""
+        if self._changed_until is None or since >= self._changed_until:
+            return []
+        free = [(name, self.standings[name]) for name in sorted(names)]
+        return [name for name, s in free if s.free_from is not None and since - since % s.step < s.free_from]
+
+    def _tasks_apart(self, names: Sequence[str], oldest: int) -> Iterator[Scheduled]:
+        """Of each of these queries one by itself."""
+        for name in names:
             query = self._queries[name]
             assert query.at_most is not None
             task = Task((name,), 1, access_cost(query), finish_cost(query))
             key = GroupKey("", "", "", query.at_most, "", None, name)
             deadline = self._deadline(name, query.at_most, oldest)
             yield Scheduled(key, task, query.at_most, deadline - deadline % query.at_most)
-
-    def _groups_of(self, sets: Mapping[str, SharingSet], active: frozenset[str]) -> list[Group]:
-        """They are only made anew when queries or clusters are others."""
-        plans = [(name, own.plan) for name, own in sets.items() if own.plan is not None]
-        key = [(name, plan.queries) for name, plan in plans], active
-        if self._groups[0] != key:
-            self._groups = key, groups_of(plans, active)
-        return self._groups[1]
-
-    def _is_changing(self, name: str, since: int) -> bool:
-        standing = self.standings[name]
-        return standing.free_from is not None and since - since % standing.step < standing.free_from
 
     def _deadline(self, name: str, period: int, oldest: int) -> int:
         """When a query that runs every `period` is to run next; at first at a multiple of it."""
@@ -244,11 +282,14 @@ class Scheduling:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.standings = {name: ScheduledQuery(*fields) for name, fields in state["standings"].items()}
         self.clock, self._debt = state["clock"], state["debt"]
+        self._given = None
         self.pace.restore(state["pace"])
 
 
 def _between(run: InstantRun, lowest: int, highest: int) -> InstantRun | None:
     """The part of a run from one instant to another."""
+    if lowest <= run.first and run.first + (run.count - 1) * run.slide <= highest:
+        return run
     skipped = max(0, -((run.first - lowest) // run.slide))
     first, count = run.first + skipped * run.slide, run.count - skipped
     count = min(count, (highest - first) // run.slide + 1)

@@ -309,10 +309,11 @@ def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation
 
 def _earliest(windows: Times, watermark: int | Times) -> list[int]:
     """`needed_from` of queries that answer for ever, all at once: the earliest of it, if there is any."""
+    if not len(windows):
+        return []
     range_, slide, offset = windows.T
     starts = offset + ((watermark - offset) // slide + 1) * slide - range_
-    starts = np.where(range_ == EVERYTHING, watermark, starts)
-    return [int(starts.min())] if len(starts) else []
+    return [int(np.where(range_ == EVERYTHING, watermark, starts).min())]
 
 
 def needed_from(
