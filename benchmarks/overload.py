@@ -3,11 +3,12 @@
 | part | what |
 |---|---|
 | burst | five times the capacity, then calm: how old the newest answered event becomes, and when all is normal again |
+| stretch | relations with more instants than there is time for, with SLIDE and with SLIDE AT MOST |
 | errors | estimates from 50, 10 and 1 % of the events: how often the truth lies within 1.96 standard errors |
 | rest | what the monitor adds to a batch while nothing is wrong |
 
 The burst is two minutes over a stream that sheds, and a quarter of a minute over one that waits, since to work it off
-takes five times as long; how long it was is told. The whole takes about seven minutes. Capacity is measured first: it
+takes five times as long; how long it was is told. The whole takes about eight minutes. Capacity is measured first: it
 is what this machine takes of these queries now.
 """
 
@@ -20,9 +21,9 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import report
+from benchmarks import overload_stretch, report
 from benchmarks.course import warn_if_busy
-from benchmarks.overload_burst import BURST, Course, Length, capacity, play, wrong_answers
+from benchmarks.overload_burst import BURST, Course, Length, calm_rate, capacity, play, wrong_answers
 from benchmarks.overload_errors import Errors, at_rest, errors, write
 from benchmarks.plot import GROWTH, T1, pyplot, save
 from benchmarks.report import Bar, Grid, Report
@@ -48,11 +49,18 @@ class Size:
     events: int = 20_000
     """Of a window."""
     files: int = 20
+    stretched: float = 30.0
+    """Seconds of instants that are too many."""
 
 
 FULL = Size()
 QUICK = Size(
-    Length(burst=4.0, waiting=4.0, lead=2.0, calm=12.0, most_events=400_000, behind_after=1.0), 100_000, 40, 1_000, 4
+    Length(burst=4.0, waiting=4.0, lead=2.0, calm=12.0, most_events=400_000, behind_after=1.0),
+    trial=100_000,
+    windows=40,
+    events=1_000,
+    files=4,
+    stretched=6.0,
 )
 
 
@@ -65,13 +73,16 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
     with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as folder:
         base = Path(folder)
         found = _errors(console, made, session, base, size)
-        rate, courses = _burst(console, made, session, base, size.length, size.trial)
+        stretched = _stretch(console, made, session, base, size)
+        rate, calm, courses = _burst(console, made, session, base, size.length, size.trial)
     made.facts = {
         "benchmark": "overload",
         "machine": machine,
         "versions": report.versions(),
         "size": asdict(size),
         "capacity": rate,
+        "calm": calm,
+        "stretched": {name: course.points for name, course in stretched.items()},
         "errors": [asdict(one) for one in found],
         "courses": {name: course.points for name, course in courses.items()},
     }
@@ -101,15 +112,36 @@ def _errors(console: Console, made: Report, session: Any, base: Path, size: Size
     return found
 
 
+def _stretch(console: Console, made: Report, session: Any, base: Path, size: Size) -> dict[str, Course]:
+    number = overload_stretch.enough_queries(session, base)
+    told = f"{number} queries of a thousand instants a second, {overload_stretch.LOAD:g} x what there is time for"
+    console.print(told, highlight=False)
+    courses = {}
+    for slide in ("SLIDE", "SLIDE AT MOST"):
+        folder = base / f"stretched by {slide}"
+        courses[slide] = overload_stretch.play(session, folder, slide, number, size.length, size.stretched)
+    bound = BOUND * size.length.behind_after
+    plain, at_most = courses["SLIDE"], courses["SLIDE AT MOST"]
+    what = f"relations, {size.stretched:g} s: the oldest event"
+    made.add(Bar(f"{what}, SLIDE", plain.oldest, None, "", "s"))
+    note = f"periods up to {at_most.stretch:g} x"
+    made.add(Bar(f"{what}, SLIDE AT MOST", at_most.oldest, bound, "<=", "s", note))
+    made.add(Bar(f"{what} at the end, SLIDE", plain.points[-1][1] if plain.points else 0.0, None, "", "s"))
+    at_end = at_most.points[-1][1] if at_most.points else 0.0
+    made.add(Bar(f"{what} at the end, SLIDE AT MOST", at_end, NORMAL * size.length.behind_after, "<=", "s"))
+    return courses
+
+
 def _burst(
     console: Console, made: Report, session: Any, base: Path, length: Length, trial: int
-) -> tuple[float, dict[str, Course]]:
+) -> tuple[float, float, dict[str, Course]]:
     rate = capacity(session, base, trial)
-    console.print(f"capacity: {rate:,.0f} events a second", highlight=False)
+    calm = calm_rate(session, base, rate, length)
+    console.print(f"capacity: {rate:,.0f} events a second; calm: {calm:,.0f}", highlight=False)
     courses = {}
     for name, behind in (("WAIT", "WAIT"), ("SHED RANDOM", "SHED RANDOM AT MOST 99 PERCENT")):
         console.print(f"a burst of {BURST:g} x capacity, {name}", highlight=False)
-        courses[name] = play(session, base / name, behind, rate, length)
+        courses[name] = play(session, base / name, behind, rate, calm, length)
     waited, shed = courses["WAIT"], courses["SHED RANDOM"]
     made.add(Bar("WAIT: answers that are wrong or missing", wrong_answers(waited, base / "WAIT"), 0, "==", ""))
     made.add(Bar("WAIT: events that were shed", waited.shed, 0, "==", ""))
@@ -124,7 +156,7 @@ def _burst(
     )
     share = 100 * shed.shed / max(1, shed.shed + shed.events)
     made.add(Bar("SHED: events that were shed", share, None, "", "%"))
-    return rate, courses
+    return rate, calm, courses
 
 
 def _draw(path: Path, courses: dict[str, Course], found: list[Errors], length: Length) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 BURST = 5.0
 """Times what the run can take."""
 CALM = 0.2
+"""The part of what the run can take that comes before and after,"""
+AT_EASE = 0.5
+"""or less, so that a second of it takes such a part of a second in batches of a tick: these cost more for each event
+than those of a burst, and a run that is behind without a burst says nothing of the way back."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Course:
     """Seconds that it took in truth."""
     shed: int = 0
     events: int = 0
+    stretch: float = 1.0
+    """How much longer periods became at most."""
     behind_at_the_end: bool = False
     answers: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -124,27 +131,61 @@ def capacity(spark: Any, base: Path, events: int) -> float:
     return (events - events // 4) / max(0.05, seconds[2] - seconds[1])
 
 
-def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Course:
+def calm_rate(spark: Any, base: Path, rate: float, length: Length) -> float:
+    """Events a second that come before and after the burst."""
+    seconds: list[float] = []
+    folder, each = base / "calm", int(CALM * rate * length.tick)
+    write(folder, [max(1, each)] * int(12 / length.tick), length.tick)
+    one_by_one = script(folder, "SHED RANDOM").replace("OPTIONS (", "OPTIONS (maxFilesPerTrigger '1', ")
+    with Engine(spark, on_batch=lambda _: seconds.append(time.perf_counter())) as engine:
+        engine.execute(one_by_one)
+        engine.run()
+    # The windows are full after four seconds, and the end answers those that are not.
+    first, last = int(4 / length.tick), int(12 / length.tick) - 1
+    load = (seconds[last] - seconds[first]) / ((last - first) * length.tick)
+    return CALM * rate * min(1.0, AT_EASE / load)
+
+
+def play(spark: Any, base: Path, behind: str, rate: float, calm: float, length: Length) -> Course:
     """The burst, and the calm after it, until all is normal again or the time is over."""
     waits = behind == "WAIT"
     course = Course(burst=min(length.waiting if waits else length.burst, length.most_events / (BURST * rate)))
     ticks, lead = int(course.burst / length.tick), int(length.lead / length.tick)
-    calm = 0 if waits else int(length.calm / length.tick)
-    much, little = int(BURST * rate * length.tick), max(1, int(CALM * rate * length.tick))
-    counts = [little] * lead + [much] * ticks + [little] * calm
-    ready = write(base / "ready", counts, length.tick)
+    after = 0 if waits else int(length.calm / length.tick)
+    much, little = int(BURST * rate * length.tick), max(1, int(calm * length.tick))
+    ready = write(base / "ready", [little] * lead + [much] * ticks + [little] * after, length.tick)
     folder = base / "s"
     folder.mkdir()
+    with follow(spark, ready, folder, script(folder, behind), course, length, lead=length.lead) as engine:
+        _until_done(engine, course, length, len(ready), waits=waits)
+    course.answers = {name: engine.results(name).to_arrow() for name in ("counts", "p3")}
+    return course
+
+
+@contextmanager
+def follow(
+    spark: Any,
+    ready: Sequence[Path],
+    folder: Path,
+    statements: str,
+    course: Course,
+    length: Length,
+    *,
+    lead: float = 0.0,
+    kept: int | None = None,
+) -> Iterator[Engine]:
+    """A run that follows a folder, into which a file comes with every tick; its course is noted after the lead."""
     arrived: list[float] = []
     over = threading.Event()
 
     def watch(engine: Engine) -> None:
         run = engine.runs["s"]
         now = time.perf_counter() - began
-        if run.newest is not None and arrived and now > length.lead:
+        if run.newest is not None and arrived and now > lead:
             tick = min(len(arrived) - 1, int(run.newest / SECOND / length.tick))
             monitor, share = run.overload.monitor, 1 / run.overload.thinning.weight
-            course.points.append((now - length.lead, now - arrived[tick], monitor.rates.lag, share))
+            course.points.append((now - lead, now - arrived[tick], monitor.rates.lag, share))
+            course.stretch = max(course.stretch, monitor.stretch)
 
     def arrive() -> None:
         for number, path in enumerate(ready):
@@ -154,21 +195,21 @@ def play(spark: Any, base: Path, behind: str, rate: float, length: Length) -> Co
             os.rename(path, folder / path.name)
             arrived.append(time.perf_counter() - began)
 
-    with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=None) as engine:
-        engine.execute(script(folder, behind))
+    with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=kept) as engine:
+        engine.execute(statements)
         engine.start(follow=True)
         began = time.perf_counter()
         arriving = threading.Thread(target=arrive)
         arriving.start()
-        _until_done(engine, course, length, len(ready), waits=waits)
-        over.set()
-        arriving.join()
-        engine.stop()
+        try:
+            yield engine
+        finally:
+            over.set()
+            arriving.join()
+            engine.stop()
         run = engine.runs["s"]
         course.shed, course.events = run.counts.shed, run.counts.events
         course.behind_at_the_end = run.overload.monitor.is_behind
-        course.answers = {name: engine.results(name).to_arrow() for name in ("counts", "p3")}
-    return course
 
 
 def _until_done(engine: Engine, course: Course, length: Length, files: int, *, waits: bool) -> None:

@@ -143,6 +143,26 @@ def test_calm_takes_back_step_by_step() -> None:
     assert not watching.is_behind
 
 
+def test_after_deep_shedding_calm_takes_back_more_each_time() -> None:
+    watching = monitor(heaviest=256.0)
+    watching.steps[Relief.SHED] = 13
+    weights = flood(watching, 0, 60, LITTLE)
+    changes = [weight for weight, before in zip(weights[1:], weights, strict=False) if weight != before]
+    assert changes == [64.0, 32.0, 8.0, 1.0], "1, 2, 4 and 8 steps"
+
+
+def test_who_is_behind_again_takes_back_slowly_again() -> None:
+    watching = monitor(heaviest=256.0)
+    watching.steps[Relief.SHED] = 13
+    flood(watching, 0, 31, LITTLE)
+    assert watching.weight == 8.0
+    flood(watching, 31, 43, MUCH)
+    again = watching.weight
+    assert again > 8.0
+    weights = flood(watching, 43, 56, LITTLE)
+    assert weights[-1] == max(w for w in watching.policy.weights() if w < again)
+
+
 def test_between_behind_and_calm_nothing_changes() -> None:
     watching = monitor(heaviest=2.0)
     flood(watching, 0, 30, MUCH)

@@ -12,6 +12,9 @@ A pure state machine: the run tells it of each batch, with the clock and what wa
 
     behind -> one step more relief, and the time begins anew          calm -> one step less, the last one first
 
+After deep shedding, each time of calm takes back twice as many steps as the one before, until the run is behind again:
+one by one, events would be shed for minutes that nothing asks for.
+
 Relief comes in the order of the policy: queries with SLIDE AT MOST are answered more seldom, batches become larger, and
 then, only where the stream allows it, events are shed (golab 1.1, 2.4.3 and 8.4.2; Figure 1.2 has the monitor in front
 of the query processor).
@@ -108,6 +111,8 @@ class Monitor:
     """When the first batch since the last look began."""
     _newest_rate: float = 0.0
     """Events that came in a second, by the last look alone."""
+    _taken_back: int = 1
+    """Steps of shedding that the next time of calm takes back."""
     _pace: float | None = None
     """Seconds of work for what counts as one at the source, if nothing were shed."""
     _kept_by: float = 1.0
@@ -162,6 +167,7 @@ class Monitor:
             step, last = self.steps[Relief.SHED], self._last(Relief.SHED)
             while amount * self._pace / weights[step] > longest and step < last:
                 step += 1
+                self._taken_back = 1
             self.steps[Relief.SHED] = step
         self._kept_by = self.weight
 
@@ -208,6 +214,7 @@ class Monitor:
             self.behind_since = self._began if self.behind_since is None else self.behind_since
             self.calm_since = None
             if now - self.behind_since >= after:
+                self._taken_back = 1
                 self._more()
                 self.behind_since = now
         elif self.rates.lag < after / 2:
@@ -239,7 +246,9 @@ class Monitor:
     def _less(self) -> None:
         for kind in reversed(self.policy.order):
             if self.steps[kind]:
-                self.steps[kind] -= 1
+                back = self._taken_back if kind == Relief.SHED else 1
+                self._taken_back = 2 * back if kind == Relief.SHED else 1
+                self.steps[kind] = max(0, self.steps[kind] - back)
                 return
 
     def _last(self, kind: Relief) -> int:
