@@ -101,9 +101,8 @@ def test_counted_is_what_counting_gives(drawn: tuple[int, tuple[list[tuple[int, 
         assert tops(found.top_by_snapshots(k)) == wanted
     assert tops(found.in_order) == [sorted(Counter(w).items()) for w in windows]
     ranks = np.array([[0] * len(windows), [len(w) // 2 for w in windows], [len(w) - 1 for w in windows]])
-    for is_listed in (False, True):
-        found.__dict__["_is_listed_sooner"] = is_listed
-        codes = found.ranked(ranks.clip(0))
+    for way in (found.ranked, found.ranked_by_levels, found.ranked_by_sliding):
+        codes = way(ranks.clip(0))
         assert codes.shape == ranks.shape
         assert ((codes >= 0) & (codes < max(1, size))).all()
         for row, rank in zip(codes.tolist(), ranks.tolist(), strict=True):
@@ -130,32 +129,30 @@ def test_both_ways_agree_over_many_rows(rows: int, size: int, most: int) -> None
 
 
 @pytest.mark.parametrize(("size", "longest"), [(20_000, 40), (20_000, 3000), (900, 3000), (7, 40)])
-def test_listing_agrees_with_bit_levels_over_many_rows(size: int, longest: int) -> None:
-    """Windows that overlap or lie apart, of few rows and of many, which are listed in several passes."""
+def test_ranks_by_sliding_and_by_levels_agree_over_many_rows(size: int, longest: int) -> None:
+    """Windows that overlap or lie apart, of few rows and of many."""
     rng = np.random.default_rng(size + longest)
     code = (rng.random(20_000) ** 3 * size).astype(np.int64)
     low = rng.integers(0, 20_000, 100)
     high = np.minimum(20_000, low + rng.integers(0, longest, 100))
-    counts = ValueCounts(code, rng.integers(1, 4, 20_000), size)
-    listed, by_levels = counts.within(low, high), counts.within(low, high)
-    listed.__dict__["_is_listed_sooner"], by_levels.__dict__["_is_listed_sooner"] = True, False
-    ranks = np.stack([listed.total * i // 7 for i in range(7)])
-    full = listed.total > 0
-    assert (listed.ranked(ranks)[:, full] == by_levels.ranked(ranks)[:, full]).all()
-    assert np.diff(listed.in_order[0]).tolist() == listed.distinct.tolist()
+    found = ValueCounts(code, rng.integers(1, 4, 20_000), size).within(low, high)
+    full = found.total > 0
+    ranks = np.stack([found.total * i // 7 for i in range(7)])
+    assert (found.ranked_by_levels(ranks)[:, full] == found.ranked_by_sliding(ranks)[:, full]).all()
+    assert np.diff(found.in_order[0]).tolist() == found.distinct.tolist()
 
 
-def test_values_are_listed_where_rows_are_in_few_windows() -> None:
-    """And no longer once listing has cost what bit levels cost, which are made once for all that ask."""
+def test_ranks_are_found_by_sliding_where_windows_are_few() -> None:
+    """And no longer once that has cost what bit levels cost, which are made once for all that ask."""
     counts = ValueCounts(np.arange(10_000), np.ones(10_000, np.int64), 10_000)
-    apart, deep = np.arange(0, 10_000, 100), np.arange(0, 9000, 10)
-    assert not counts.within(deep, deep + 1000)._is_listed_sooner
+    apart, many = np.arange(0, 10_000, 100), np.arange(0, 9000)
+    assert not counts.within(many, many + 1000)._slides_sooner(len(many))
     ways = []
-    for _ in range(12):
-        found = counts.within(apart, apart + 100)
-        ways.append(found._is_listed_sooner)
+    for _ in range(40):
+        found, before = counts.within(apart, apart + 100), counts.slid
         assert found.ranked(np.full(100, 50)).tolist() == (apart + 50).tolist()
-    assert ways == [True] * 6 + [False] * 6
+        ways.append(counts.slid > before)
+    assert True in ways and ways == sorted(ways, reverse=True) and not ways[-1] and counts.has_levels
 
 
 @pytest.mark.slow
@@ -171,15 +168,15 @@ def test_levels_that_are_not_kept_give_the_same(monkeypatch: pytest.MonkeyPatch)
     rng = np.random.default_rng(2)
     counts = ValueCounts(rng.integers(0, 50, 400), rng.integers(1, 4, 400), 50)
     low, high = np.arange(0, 300, 10), np.arange(100, 400, 10)
-    middle = counts.within(low, high).total // 2
-    kept = counts.within(low, high).ranked(middle).tolist()
+    middle = counts.within(low, high).total[None] // 2
+    kept = counts.within(low, high).ranked_by_levels(middle).tolist()
     before = counts.operations
-    counts.within(low, high).ranked(middle)
+    counts.within(low, high).ranked_by_levels(middle)
     assert counts.operations - before == 6 * len(low)
     monkeypatch.setattr(value_counts, "MOST_KEPT", 0)
     anew = ValueCounts(counts.code, counts.count, 50)
     for _ in range(2):
-        assert anew.within(low, high).ranked(middle).tolist() == kept
+        assert anew.within(low, high).ranked_by_levels(middle).tolist() == kept
     assert anew.operations > 2 * 6 * 400
 
 

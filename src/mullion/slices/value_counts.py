@@ -24,7 +24,6 @@ from mullion.lazy import cached_property
 from mullion.planner.slices import distinct
 from mullion.slices.kernels import counting, listing
 from mullion.slices.kernels.ranges import sort_by_line
-from mullion.slices.sorted_counts import SortedCounts
 from mullion.slices.sums_in_limbs import in_limbs
 
 Top = tuple[Counts, Codes, Counts]
@@ -38,8 +37,8 @@ MOST_SNAPSHOTS = 8_000_000
 MOVE, LOOK = 5.0, 2.0
 """What adding a row to a window costs, and what copying or looking at a count in a snapshot does: nanoseconds."""
 
-LISTED = 2
-"""How many bit levels of all rows cost as much as listing the values of windows that lie apart."""
+SLIDE, PASS, LEVEL = 2.5, 0.9, 6.0
+"""What it costs for ranks to add a row to a window, to pass over a count, and a row in each bit level: nanoseconds."""
 
 FEW = 16
 """Windows that have fewer than one in so many rows are listed from a sort of these, not from one of all rows."""
@@ -80,8 +79,8 @@ class ValueCounts:
         self.count = np.ascontiguousarray(count, self.dtype)
         self.operations = len(code)
         self._levels: list[_Level] | None = None
-        self.passes = 1
-        """What listing took so far, in passes over all rows; sorting them is one."""
+        self.slid = 0.0
+        """What sliding cost so far where bit levels would do."""
 
     @cached_property
     def by_code(self) -> Index:
@@ -94,6 +93,15 @@ class ValueCounts:
     def bits(self) -> int:
         """Of a code."""
         return (self.size - 1).bit_length()
+
+    @property
+    def shift(self) -> int:
+        """Codes are in blocks of 2^shift, of which there are about as many as codes in each."""
+        return (self.bits + 1) // 2
+
+    @property
+    def blocks(self) -> int:
+        return ((self.size - 1) >> self.shift) + 1
 
     def within(self, low: Index, high: Index) -> CountedRanges:
         """What rows low, low + 1, .., high - 1 hold, for each pair; nothing where high <= low."""
@@ -180,41 +188,63 @@ class CountedRanges:
         """The code of the rank-th smallest value, counting from 0 and each value as often as it occurs.
 
         Of ranks from `total` on it is any code. Several ranks of each range may be asked at once, one range a column.
+        """
+        rank = np.broadcast_to(rank, np.broadcast_shapes(rank.shape, self._low.shape)).astype(np.int64)
+        if not rank.size:
+            return rank
+        way = self.ranked_by_sliding if self._slides_sooner(rank.size) else self.ranked_by_levels
+        return way(rank.reshape(-1, len(self._low))).reshape(rank.shape)
 
-        Rows are parted by the highest bit of their codes, then by the next, and so on, as a radix sort does (a wavelet
-        matrix, level by level): at each bit a range of rows is two ranges, and the rank tells in which of them to go
-        on.
+    def _slides_sooner(self, ranks: int) -> bool:
+        """Whether sliding costs less than bit levels. These are made once: where others ask as well, sliding may cost
+        what they do and no more."""
+        counts = self._counts
+        most = LEVEL * len(counts.code) * counts.bits - counts.slid
+        looks = PASS * ranks * (1 << counts.shift)
+        if counts.has_levels or looks > most:
+            return False
+        cost = looks + SLIDE * self._order[1]
+        if cost > most:
+            return False
+        counts.slid += cost
+        return True
+
+    def ranked_by_levels(self, rank: Counts) -> Codes:
+        """Rows are parted by the highest bit of their codes, then by the next, and so on, as a radix sort does (a
+        wavelet matrix, level by level): at each bit a range of rows is two ranges, and the rank tells in which of
+        them to go on.
 
         Requires: nothing of the windows.
         Time: O(n log v) for n rows and v different values, once; O(log v) a window.
         Space: O(n log v) where that is kept, O(n) where it would be too large.
         """
-        if self._is_listed_sooner:
-            offsets, listed, frequencies = self.in_order
-            found = SortedCounts(frequencies, offsets[:-1], offsets[1:]).ranked(rank)
-            return listed[found] if len(listed) else np.zeros(found.shape, np.int64)
         counts = self._counts
-        shape = np.broadcast_shapes(rank.shape, self._low.shape)
-        rank = np.broadcast_to(rank, shape).astype(np.int64).ravel()
-        low = np.array(np.broadcast_to(self._low, shape)).ravel()
-        high = np.array(np.broadcast_to(self._high, shape)).ravel()
-        codes = np.zeros(len(rank), np.int64)
+        low, high = (np.array(np.broadcast_to(bound, rank.shape)).ravel() for bound in (self._low, self._high))
+        left, codes = rank.flatten(), np.zeros(rank.size, np.int64)
         for level in counts.levels():
-            counting.descend(level.zeros, level.weights, level.border, level.bit, low, high, rank, codes)
-            counts.operations += len(rank)
-        return codes.clip(max=max(0, counts.size - 1)).reshape(shape)
+            counting.descend(level.zeros, level.weights, level.border, level.bit, low, high, left, codes)
+            counts.operations += len(left)
+        return codes.clip(max=max(0, counts.size - 1)).reshape(rank.shape)
 
-    @cached_property
-    def _is_listed_sooner(self) -> bool:
-        """Whether a row is in so few windows that listing these costs less than the bit levels of all rows. These are
-        made once: where others ask as well, listing may cost what they do and no more."""
+    def ranked_by_sliding(self, rank: Counts) -> Codes:
+        """A window from the one before it: new rows are added to their values and to blocks of values, old ones
+        subtracted (pseudo-differential, li 3.2.2); a rank is looked for block by block, and then within one.
+
+        Requires: nothing of the windows; it pays where there are few, and neighbours share rows or have few.
+        Time: O(n sqrt(w)) rows added and subtracted for w windows over n rows at the worst, O(n) where all windows
+        are equally long; then O(sqrt(v)) a rank for v different values.
+        Space: O(v).
+        """
         counts = self._counts
-        if counts.has_levels:
-            return False
-        most = counts.bits // LISTED - counts.passes
-        if most < 1 or int((self._high - self._low).sum()) > most * len(counts.code):
-            return False
-        return self._layers(most)[1] >= 0
+        codes = np.zeros(rank.shape, np.int64)
+        order, moves = self._order
+        if len(order):
+            occurring, blocks = np.zeros(counts.size, counts.dtype), np.zeros(counts.blocks, counts.dtype)
+            rows = counting.WeightedCodes(counts.code, counts.count)
+            now = counting.InBlocks(occurring, blocks, counts.shift)
+            counting.ranked_by_sliding(rows, order, self._low, self._high, now, rank, codes)
+            counts.operations += moves
+        return codes
 
     @cached_property
     def in_order(self) -> Top:
@@ -232,7 +262,7 @@ class CountedRanges:
         first = np.cumsum(length) - length
         codes, frequencies = (np.zeros(int(length.sum()), np.int64) for _ in range(2))
         size = np.zeros(len(length), np.int64)
-        layer, layers = self._layers(len(length))
+        layer, layers = self._layers
         for number in range(layers):
             own = np.flatnonzero(layer == number)
             window_of = np.full(len(counts.code), -1, np.int32)
@@ -243,20 +273,19 @@ class CountedRanges:
                 rows = rows[np.argsort(counts.code[rows], kind="stable")]
             listing.list_rows(rows, counts.code, counts.count, window_of, first, size, codes, frequencies)
             counts.operations += len(rows)
-        counts.passes += layers
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
         if int(offsets[-1]) < len(codes):
             is_there = frequencies > 0
             codes, frequencies = codes[is_there], frequencies[is_there]
         return offsets, codes, frequencies
 
-    def _layers(self, most: int) -> tuple[Index, int]:
-        """The layer of each range, -1 of empty ones, and how many layers there are, -1 where they are more than so
-        many: ranges of a layer lie apart."""
+    @property
+    def _layers(self) -> tuple[Index, int]:
+        """The layer of each range, -1 of empty ones, and how many layers there are: ranges of a layer lie apart."""
         layer = np.full(len(self._low), -1, np.intp)
         filled = np.flatnonzero(self._low < self._high)
         order = filled[np.argsort(self._low[filled], kind="stable")]
-        return layer, listing.layers_of(order, self._low, self._high, most, layer)
+        return layer, listing.layers_of(order, self._low, self._high, layer)
 
     def top(self, k: int) -> Top:
         """The k most frequent codes of each range with their counts, most frequent first, of equally frequent ones the
@@ -282,8 +311,7 @@ class CountedRanges:
         offsets, codes, frequencies = self._room(k)
         order, moves = self._order
         if len(order):
-            shift = ((counts.size - 1).bit_length() + 1) // 2
-            blocks = ((counts.size - 1) >> shift) + 1
+            shift, blocks = counts.shift, counts.blocks
             occurring, bound = np.zeros(counts.size, counts.dtype), np.zeros(blocks, counts.dtype)
             looked, seen = np.full(blocks, -1, np.int32), np.full(counts.size, -1, np.int32)
             rows = counting.WeightedCodes(counts.code, counts.count)

@@ -279,6 +279,59 @@ def top_by_sliding(rows: WeightedCodes, windows: RowWindows, now: Sliding, heaps
             _top_of_blocks(now, at, heaps, root, most)
 
 
+class InBlocks(NamedTuple):
+    """How often each code occurs in a window, and those of each block of 2^shift codes together. All 0 at the start."""
+
+    occurring: Array
+    blocks: Array
+    shift: int
+
+
+@loop
+def _move(rows: WeightedCodes, low: int, high: int, sign: int, now: InBlocks) -> None:
+    """Add rows to a window, or with the sign -1 take them away."""
+    for i in range(low, high):
+        c = Unsigned(rows.code[Unsigned(i)])
+        n = sign * rows.weight[Unsigned(i)]
+        now.occurring[c] += n
+        now.blocks[c >> Unsigned(now.shift)] += n
+
+
+@loop
+def _code_at(rank: int, now: InBlocks) -> int:
+    """The code at a rank of the window; the last one at ranks that are too high."""
+    block, left = 0, rank
+    while block < len(now.blocks) - 1 and left >= now.blocks[Unsigned(block)]:
+        left -= now.blocks[Unsigned(block)]
+        block += 1
+    c = block << now.shift
+    last = min(c + (1 << now.shift), len(now.occurring)) - 1
+    while c < last and left >= now.occurring[Unsigned(c)]:
+        left -= now.occurring[Unsigned(c)]
+        c += 1
+    return c
+
+
+@loop
+def ranked_by_sliding(
+    rows: WeightedCodes, order: Array, low: Array, high: Array, now: InBlocks, rank: Array, out: Array
+) -> None:
+    """The codes at the ranks of each window, a window a column, from the window before it in the order."""
+    a, b = 0, 0
+    for w in order:
+        new_a, new_b = low[w], high[w]
+        if new_a >= b or new_b <= a:
+            _move(rows, a, b, -1, now)
+            a, b = new_a, new_a
+        _move(rows, new_a, a, 1, now)
+        _move(rows, b, new_b, 1, now)
+        _move(rows, a, new_a, -1, now)
+        _move(rows, new_b, b, -1, now)
+        a, b = new_a, new_b
+        for r in range(rank.shape[0]):
+            out[r, w] = _code_at(rank[r, w], now)
+
+
 @loop
 def snapshots(code: Array, count: Array, bounds: Array, out: Array) -> None:
     """How often each code occurs between the first bound and every other."""

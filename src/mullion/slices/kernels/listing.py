@@ -9,20 +9,17 @@ from mullion.loops import loop
 
 
 @loop
-def layers_of(order: Array, low: Array, high: Array, most: int, layer: Array) -> int:
+def layers_of(order: Array, low: Array, high: Array, layer: Array) -> int:
     """A layer for each range, so that those of one layer lie apart; they are taken in the `order` of where they begin.
-    Returns how many layers there are, or -1 where they would be more than `most`."""
-    ends = np.zeros(min(most, len(order)), np.int64)
+    Returns how many layers there are."""
+    ends = np.zeros(len(order), np.int64)
     used = 0
     for at in range(len(order)):
         w = Unsigned(order[at])
         own = 0
         while own < used and ends[Unsigned(own)] > low[w]:
             own += 1
-        if own == used:
-            if used == most:
-                return -1
-            used += 1
+        used = max(used, own + 1)
         ends[Unsigned(own)] = high[w]
         layer[w] = own
     return used
