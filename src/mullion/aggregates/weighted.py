@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.aggregates.base import Aggregate
-from mullion.aggregates.values import OverValues, WindowCounts, a_share, orderable
+from mullion.aggregates.values import OverValues, Percentile, WindowCounts, a_share, orderable
 from mullion.expressions.arrays import Index, Real
-from mullion.expressions.vector import Vector
+from mullion.expressions.vector import Vector, constant
 from mullion.language.types import DOUBLE, Type
 
 
@@ -66,7 +66,10 @@ class WeightedPercentile(OverValues):
         return DOUBLE
 
     def lower_counts(self, argument: Type, values: Sequence[Vector], counted: WindowCounts) -> Vector:
-        pairs, weights = _Pairs(*counted.in_order), values[1].values
+        weights = values[1].values
+        if (weights == 1.0).all():
+            return self._of_whole_events(argument, values[0], counted)
+        pairs = _Pairs(*counted.in_order)
         codes, counts = pairs.codes, pairs.counts
         reach = np.concatenate([[0.0], np.cumsum(counts * weights[codes])])
         first, last = pairs.offsets[:-1], pairs.offsets[1:] - 1
@@ -86,6 +89,16 @@ class WeightedPercentile(OverValues):
         with np.errstate(invalid="ignore", over="ignore"):
             between = low + (position - lower) * (high - low)
         return Vector(DOUBLE, np.where((lower == higher) | (low == high), low, between), present)
+
+    def _of_whole_events(self, argument: Type, values: Vector, counted: WindowCounts) -> Vector:
+        """While nothing is shed: ranks are known without a list of all values."""
+        if self.interpolates:
+            return Percentile(share=self.share).lower_counts(argument, [values], counted)
+        present = counted.total > 0
+        if not present.any():
+            return constant(argument, None, len(present))
+        rank = np.ceil(self.share * counted.total).astype(np.int64) - 1
+        return _where(values.take(counted.ranked(rank.clip(0))), present)
 
 
 @dataclass(frozen=True)
