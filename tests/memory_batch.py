@@ -216,6 +216,8 @@ class MemorySource:
     failures: tuple[type[Exception], ...] = ()
     given: dict[int, pa.Table] = field(default_factory=dict)
     backlog: Backlog | None = None
+    last: int | None = None
+    """The batch that the stream ends with, where that is known beforehand."""
 
     def batch(self, rows: Rows | pa.Table, number: int) -> MemoryBatch:
         events = rows if isinstance(rows, pa.Table) else as_events(self.stream, rows)
@@ -229,6 +231,9 @@ class MemorySource:
         if self.backlog is None or self.log is None:
             return None
         return self.backlog.oldest_after(self.log.files_of(batch))
+
+    def ends_with(self, batch: int) -> bool:
+        return batch == self.last
 
     queued: SourceLag | None = None
     can_enlarge: bool = False

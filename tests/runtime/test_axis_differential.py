@@ -28,6 +28,7 @@ def check(example: Example, manner: Manner) -> None:
 
 MANNERS = {
     "one batch": Manner(),
+    "the last batch known": Manner(batches=3, ends_known=True),
     "many batches": Manner(batches=7),
     "unshared": Manner(shared=False, batches=3),
     "merged": Manner(batches=7, most_entries=0),

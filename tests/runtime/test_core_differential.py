@@ -73,6 +73,8 @@ class Manner:
 
     covers: bool = False
     """Windows are combined from others whenever they can, also where that does not pay."""
+    ends_known: bool = False
+    """The source tells which batch is the last."""
 
     @property
     def sharing(self) -> Sharing:
@@ -145,6 +147,7 @@ class Run:
         """What all queries answer. Batches come late by as much as they may."""
         batches = list(cut(events, self.manner.batches))
         self.stream = replace(self.stream, lateness=disorder(batches, self.stream) + self.manner.lag)
+        self.source.last = len(batches) - 1 if self.manner.ends_known else None
         self.begin()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(limits, "PORTION", 1_000 if self.manner.covers else 3)
@@ -289,6 +292,7 @@ manners = st.builds(
     sweeps=st.sampled_from((4, 100, 0)),
     swept=st.sampled_from((300_000, 1)),
     covers=st.booleans(),
+    ends_known=st.booleans(),
 )
 
 
@@ -305,9 +309,12 @@ covering_manners = st.builds(
     sweeps=st.sampled_from((4, 0)),
     swept=st.sampled_from((300_000, 300_000, 300_000, 1)),
     covers=st.just(True),
+    ends_known=st.booleans(),
 )
 MANNERS = {
     "one batch": Manner(),
+    "the last batch known": Manner(ends_known=True),
+    "the last of many batches known": Manner(batches=5, ends_known=True),
     "many batches": Manner(batches=7),
     "many partitions": Manner(batches=2, partitions=3),
     "unshared": Manner(shared=False, batches=2),

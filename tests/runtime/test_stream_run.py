@@ -16,6 +16,22 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import planning
 
 
+class TestTheEnd:
+    def test_what_the_last_batch_makes_due_is_answered_at_the_end(self) -> None:
+        course = Course([query(TOTAL)], source=MemorySource(STREAM, last=1))
+        course.take(event(1), event(14))
+        assert course.answers() == [(10, 1)], "others may follow"
+        course.take(event(25))
+        assert course.answers() == [(10, 1)], "the end follows"
+        course.end()
+        assert course.answers() == [(10, 1), (20, 1), (30, 1)]
+
+    def test_with_a_journal_a_batch_is_answered_before_it_is_committed(self, tmp_path: Path) -> None:
+        course = Course([query(TOTAL)], source=MemorySource(STREAM, last=0), place=tmp_path)
+        course.take(event(1), event(14))
+        assert course.answers() == [(10, 1)]
+
+
 class TestReads:
     """How often the events of a batch are gone through."""
 

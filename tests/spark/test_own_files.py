@@ -68,9 +68,11 @@ def test_batches_take_as_many_bytes_as_they_may(tmp_path: Path) -> None:
     assert files is not None
     notes, most = tmp_path / "notes", 2 * files[-1].size
     log, seen = SourceLog(notes), []
-    for number in FilesInBatches(notes, files, most).batches():
+    in_batches = FilesInBatches(notes, files, most)
+    for number in in_batches.batches():
         assert not can_go_on(notes)
         uris = log.files_of(number)
+        assert in_batches.ends_with(uris) == (uris[-1] == Path(files[-1].path).as_uri())
         assert number == len(seen) and (len(uris) == 1 or sum(os.path.getsize(uri[7:]) for uri in uris) <= most)
         seen.append(uris)
     assert can_go_on(notes) and len(seen) > 11  # one note repeats those before it

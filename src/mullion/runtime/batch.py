@@ -142,6 +142,9 @@ class BatchSource(Protocol):
     def still_to_come(self, batch: int) -> int | None:
         """When the oldest event lies that the source knows to come after a batch; None when it knows of none."""
 
+    def ends_with(self, batch: int) -> bool:
+        """Whether it is known that a batch is the last one, and that the end of the stream follows it."""
+
     def waiting(self, batch: int) -> SourceLag | None:
         """What waits after a batch, and what the batch took; None where the source does not tell."""
 

@@ -123,8 +123,9 @@ class StreamRun(StreamState):
         self._advance(seen, batch.number)
         self.admission.take_side_jobs(wait=self.bounded)
         self.state_memory.make_room(self.sets.values())
-        self._answering.answer(mark, self.watermark)
-        self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
+        if not self._is_answered_at_the_end(batch):
+            self._answering.answer(mark, self.watermark)
+            self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
         give_way()
         self._commits.commit(mark)
         self.counts.seconds += self.timer() - began
@@ -141,6 +142,11 @@ class StreamRun(StreamState):
         self.overload.observe(self.played, self.timer(), self._due)
         self.played = None
         self.scheduling.pace.behind(self.overload.monitor.stretch)
+
+    def _is_answered_at_the_end(self, batch: Batch) -> bool:
+        """Whether all that a batch makes due can wait for the end of the stream, which follows it: what is answered
+        then is gone through once and not twice. With SLIDE AT MOST, what is due is chosen batch by batch."""
+        return self.journal is None and not self.scheduling.standings and self.source.ends_with(batch.number)
 
     def _tally_shed(self, batch: Batch, aside: SetAside, seen: Tally) -> int:
         """Note when the events were that are not kept: as others do, they make windows due and let event time go on.

@@ -20,7 +20,8 @@ from mullion.runtime.shard_step import ShardedStep, ShardOutcome
 from mullion.runtime.sink import ShardWriter
 from mullion.runtime.stream_run import StreamRun
 from mullion.slices.kernels.partial import Input
-from mullion.spark.batch import SparkSource, evaluated_by_spark
+from mullion.spark.batch import SparkSource
+from mullion.spark.events import evaluated_by_spark
 from mullion.spark.feed import Feed
 from mullion.spark.own_session import OwnSession
 from mullion.spark.plain_folder import carried_columns

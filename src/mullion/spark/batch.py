@@ -33,7 +33,7 @@ from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
 from mullion.spark.batch_size import event_bytes, row_bytes
-from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection, send
+from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
     FilePortions,
@@ -249,6 +249,7 @@ class SparkSource:
         self._columns: frozenset[str] | None = None
         """Those of all batches. Asking the JVM for them takes milliseconds."""
         self._backlog: Backlog | None = None
+        self._in_batches: FilesInBatches | None = None
         self._can_enlarge = False
         self._queue: WaitingFiles | WaitingOffsets | None = None
         if self.log is not None and self.plain:
@@ -284,7 +285,8 @@ class SparkSource:
         self._backlog = Backlog.of(self.stream.stored, self.memory(), self.log, self.partials())
         most = self._backlog.options.get("maxbytespertrigger")
         waiting = [file for file in files if file.path not in self._backlog.noted]
-        return FilesInBatches(notes, waiting, None if most is None else int(most))
+        self._in_batches = FilesInBatches(notes, waiting, None if most is None else int(most))
+        return self._in_batches
 
     def batch(self, frame: DataFrame | None, number: int) -> SparkBatch:
         """A batch as Spark hands it over; without a frame, of the files that are noted for it."""
@@ -351,6 +353,11 @@ class SparkSource:
             return None
         return self._backlog.oldest_after(self.log.files_of(batch))
 
+    def ends_with(self, batch: int) -> bool:
+        if self._in_batches is None or self.log is None:
+            return False
+        return self._in_batches.ends_with(self.log.files_of(batch))
+
     def waiting(self, batch: int) -> SourceLag | None:
         """For files: bytes of those that lie there and were not read. For Kafka: records."""
         return None if self._queue is None else self._queue.after(batch)
@@ -382,16 +389,6 @@ class SparkSource:
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
         return run_shards(self._session, count, task)
-
-
-def evaluated_by_spark(
-    session: SparkSession, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]
-) -> tuple[pa.Table, Input]:
-    """Events with all their columns and with what only Spark can evaluate of them."""
-    frame = session.createDataFrame(events)
-    batch = SparkEvents(lambda: frame, stream, lambda: Executors.of(session))
-    sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
-    return sent.toArrow(), inputs
 
 
 def _same(frame: DataFrame) -> DataFrame:

@@ -28,7 +28,7 @@ from mullion.spark.own_session import Executors
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 TIME = "`#t`"
 """`slices.kernels.partial.TIME` as Spark's text: the event time in microseconds; NULL for a record that has no place
@@ -228,6 +228,16 @@ def send(events: SparkEvents, groupings: Sequence[Grouping], also: Sequence[str]
     if takes_order(groupings):
         selected = [*selected, *events.places()]
     return events.select(selected), inputs
+
+
+def evaluated_by_spark(
+    session: SparkSession, stream: Stream, events: pa.Table, groupings: Sequence[Grouping]
+) -> tuple[pa.Table, Input]:
+    """Events with all their columns and with what only Spark can evaluate of them."""
+    frame = session.createDataFrame(events)
+    batch = SparkEvents(lambda: frame, stream, lambda: Executors.of(session))
+    sent, inputs = send(batch, groupings, also=[name for name, _ in stream.columns])
+    return sent.toArrow(), inputs
 
 
 def selection(inputs: Input, stream: Stream) -> list[str]:

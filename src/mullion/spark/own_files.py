@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from mullion.algebra.streams import Stream
 from mullion.spark.backlog import WaitingFile, files_in_order
-from mullion.spark.files import MOST_FILES
+from mullion.spark.files import MOST_FILES, local
 from mullion.spark.plain_folder import PLAIN_PATH, plain_folder
 from mullion.spark.progress import COMPACT_EVERY, DONE, METADATA, SparkCheckpoint, last_note
 
@@ -55,6 +55,10 @@ class FilesInBatches:
             yield number
             _write(checkpoint.commits.folder / str(number), DONE)
             number, offset = number + 1, offset + 1
+
+    def ends_with(self, taken: Collection[str]) -> bool:
+        """Whether the last of the files is among those that a batch took."""
+        return bool(self.files) and self.files[-1].path in map(local, taken)
 
     def _in_batches(self) -> Iterator[list[WaitingFile]]:
         batch: list[WaitingFile] = []
