@@ -37,6 +37,7 @@ from mullion.language.types import (
 )
 from mullion.planner.comparisons import compared_in
 from mullion.planner.fragments import PredicateIndex
+from mullion.slices.kernels import selection as selecting
 from mullion.slices.kernels.region_search import find_regions
 from mullion.slices.kernels.selection import Compared, Selection
 from mullion.slices.kernels.signature import FEW_PREDICATES, Masks, bytes_for, few_fragments, fragments, masks, unpack
@@ -178,6 +179,13 @@ def by_selection(index: PredicateIndex, columns: BatchColumns) -> list[list[bool
     return [list(map(bool, own)) for own in held]
 
 
+def by_spans(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
+    """As where there are many events: regions that follow one another are not looked up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selecting, "MANY_EVENTS", 0)
+        return by_selection(index, columns)
+
+
 def by_fragments(index: PredicateIndex, columns: BatchColumns) -> list[list[bool]]:
     found = fragments(index, *regions(index, columns))
     assert found.signatures.shape[1] == bytes_for(len(index))
@@ -215,6 +223,7 @@ def check(texts: Sequence[str], events: Rows, form: str = "plain") -> None:
         "few fragments": by_few_fragments,
         "masks": by_masks,
         "selection": by_selection,
+        "spans": by_spans,
     }
     for way, found in ways.items():
         for text, got, right in zip(texts, found(index, columns_of(events, form)), wanted, strict=True):

@@ -17,6 +17,7 @@ from mullion.slices.kernels.row_loops import (
     add_up_doubles,
     add_up_doubles_of_slices,
     add_up_slices,
+    count_events,
     keep_least,
     keep_most,
     least_of_slices,
@@ -74,10 +75,12 @@ def _of_groups(
         count = select_events(cut.bounds, mask, room, upto)
         event = room[:count]
     row = np.empty(count, np.int32)
-    group_of, counted = np.empty(count + 1, np.int32), np.empty(count + 1, np.int64)
+    group_of = np.empty(count + 1, np.int32)
     row_of = np.full(groups.size, -1, np.int32)
     (codes,) = frozen(groups.codes)
-    rows = rows_of_events(event, upto, codes, row_of, row, group_of, counted)
+    rows = rows_of_events(event, upto, codes, row_of, row, group_of)
+    counted = np.zeros(rows, np.int64)
+    count_events(row, counted)
     results = []
     for column in columns:
         out = column.room(rows)
@@ -85,7 +88,7 @@ def _of_groups(
         results.append(out)
     slices = np.empty(rows, np.int64)
     spread(cut.starts, upto, slices)
-    return OwnRows(slices, group_of[:rows].copy(), counted[:rows].copy(), tuple(results))
+    return OwnRows(slices, group_of[:rows].copy(), counted, tuple(results))
 
 
 def _of_slices(cut: Cut, mask: npt.NDArray[np.uint8] | None, columns: Sequence[FoldedColumn]) -> OwnRows:

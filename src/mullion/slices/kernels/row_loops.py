@@ -26,26 +26,23 @@ def select_events(bounds: Array, selected: Array, event: Array, upto: Array) -> 
     """The events that are selected, and how many there are up to the end of each slice; there is room for one more."""
     count = 0
     for s in range(len(bounds) - 1):
-        for i in range(bounds[s], bounds[s + 1]):
+        for i in range(Unsigned(bounds[s]), Unsigned(bounds[s + 1])):
             event[Unsigned(count)] = i
-            count += selected[Unsigned(i)]
+            count += selected[i]
         upto[s] = count
     return count
 
 
 @loop
-def rows_of_events(
-    event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array, counted: Array
-) -> int:
-    """The row of each event, the group of each row and how many events it has; `upto` becomes the number of rows up to
-    the end of each slice.
+def rows_of_events(event: Array | None, upto: Array, groups: Array, row_of: Array, row: Array, group_of: Array) -> int:
+    """The row of each event, and the group of each row; `upto` becomes the number of rows up to the end of each slice.
 
     `row_of` has a place for each group, -1 before the first call. `event` is None where all are selected.
     """
     rows, begin = 0, 0
     for s in range(len(upto)):
         first, end = rows, upto[s]
-        for j in range(begin, end):
+        for j in range(Unsigned(begin), Unsigned(end)):
             group = Unsigned(groups[j] if event is None else groups[Unsigned(event[j])])
             # Without branches: whether a group is new in its slice cannot be foreseen.
             known = row_of[group]
@@ -54,11 +51,17 @@ def rows_of_events(
             group_of[Unsigned(rows)] = group
             row_of[group] = own
             row[j] = own
-            counted[Unsigned(own)] = (not is_new) * counted[Unsigned(own)] + 1
             rows += is_new
         begin = end
         upto[s] = rows
     return rows
+
+
+@loop
+def count_events(row: Array, out: Array) -> None:
+    """How many events each row has."""
+    for j in range(len(row)):
+        out[Unsigned(row[j])] += 1
 
 
 @loop
@@ -67,7 +70,7 @@ def spread(values: Array, upto: Array, out: Array) -> None:
     they do not while numpy repeats."""
     begin = 0
     for s in range(len(upto)):
-        for row in range(begin, upto[s]):
+        for row in range(Unsigned(begin), Unsigned(upto[s])):
             out[row] = values[s]
         begin = upto[s]
 
@@ -122,7 +125,7 @@ def add_up_slices(bounds: Array, selected: Array | None, values: Array, out: Arr
     """The sum of each slice, where there are no groups."""
     for s in range(len(bounds) - 1):
         total = out[s]
-        for i in range(bounds[s], bounds[s + 1]):
+        for i in range(Unsigned(bounds[s]), Unsigned(bounds[s + 1])):
             if selected is None:
                 total += values[i]
             else:
@@ -134,7 +137,7 @@ def add_up_slices(bounds: Array, selected: Array | None, values: Array, out: Arr
 def add_up_doubles_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         total, lost = 0.0, 0.0
-        for i in range(bounds[s], bounds[s + 1]):
+        for i in range(Unsigned(bounds[s]), Unsigned(bounds[s + 1])):
             if selected is None or selected[i]:
                 total, lost = with_next(total, lost, values[i])
         out[s] = rounded(total, lost)
@@ -144,7 +147,7 @@ def add_up_doubles_of_slices(bounds: Array, selected: Array | None, values: Arra
 def least_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         least = out[s]
-        for i in range(bounds[s], bounds[s + 1]):
+        for i in range(Unsigned(bounds[s]), Unsigned(bounds[s + 1])):
             if selected is None:
                 least = min(least, values[i])
             else:
@@ -156,7 +159,7 @@ def least_of_slices(bounds: Array, selected: Array | None, values: Array, out: A
 def most_of_slices(bounds: Array, selected: Array | None, values: Array, out: Array) -> None:
     for s in range(len(bounds) - 1):
         most = out[s]
-        for i in range(bounds[s], bounds[s + 1]):
+        for i in range(Unsigned(bounds[s]), Unsigned(bounds[s + 1])):
             if selected is None:
                 most = max(most, values[i])
             else:
@@ -176,6 +179,14 @@ def gather_more(codes: Array, table: Array, out: Array) -> None:
     """What the table has for each code is added."""
     for i in range(len(codes)):
         out[i] += table[Unsigned(codes[i])]
+
+
+@loop
+def gather_between(codes: Array, low: int, high: int, inside: int, out: Array) -> None:
+    """Whether each code is from `low` to `high`, which are of its type, or is not: 1 or 0. Many are compared at once,
+    as they are not where each is looked up."""
+    for i in range(len(codes)):
+        out[i] = ((codes[i] >= low) & (codes[i] <= high)) == inside
 
 
 @loop

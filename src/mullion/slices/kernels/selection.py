@@ -28,9 +28,11 @@ from mullion.lazy import cached_property
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import SelectionMask
-from mullion.slices.kernels.row_loops import gather, gather_more, note_present, note_within
+from mullion.slices.kernels.row_loops import gather, gather_between, gather_more, note_present, note_within
 from mullion.slices.kernels.signature import SmallCodes, regions_of
 
+MANY_EVENTS = 1 << 12
+"""Of so many it pays to ask whether regions in which a predicate holds follow one another."""
 MOST_SPAN = 1 << 16
 """Whole numbers within so many of each other find their region by position."""
 FEW_REGIONS = 1 << 12
@@ -175,7 +177,13 @@ class Selection:
         if not here.any() or here.all():
             return bool(len(here) and here[0])
         out = np.empty(len(codes), np.uint8)
-        gather(codes, holds.astype(np.uint8), 0, out)
+        between = _between(here) if len(codes) >= MANY_EVENTS else None
+        if between is None:
+            gather(codes, holds.astype(np.uint8), 0, out)
+        else:
+            first, last, inside = between
+            regions = np.flatnonzero(present).astype(codes.dtype)
+            gather_between(codes, regions[first], regions[last], inside, out)
         return out
 
     def _holds(self, tree: Tree, expr: Expr, wanted: int) -> Mask:
@@ -191,6 +199,20 @@ def _holding_regions(tree: Tree, attribute: Attribute, wanted: int) -> Mask:
     holds: Mask = truth_of(tree, {attribute.expr: attribute}, {attribute.expr: np.arange(attribute.regions)}) == wanted
     holds.flags.writeable = False
     return holds
+
+
+def _between(holds: Mask) -> tuple[int, int, bool] | None:
+    """From where to where something holds throughout and nowhere else, or does not hold; None where it changes more
+    often. Most predicates compare with one constant, or with two.
+
+    >>> _between(np.array([False, True, True, False])), _between(np.array([True, False, True]))
+    ((1, 2, True), (1, 1, False))
+    """
+    for inside in (True, False):
+        places = np.flatnonzero(holds == inside)
+        if len(places) and places[-1] - places[0] < len(places):
+            return int(places[0]), int(places[-1]), inside
+    return None
 
 
 def _together(a: SelectionMask, b: SelectionMask, *, every: bool) -> SelectionMask:
