@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_slices import bind
@@ -213,6 +213,25 @@ def test_a_large_row_group_is_read_in_portions(tmp_path: Path) -> None:
     assert whole.column("x").to_pylist() == [float(i % length) for i in range(2 * length)]
     assert whole.column("k").to_pylist() == ["a", "b"] * length
     assert whole.column(ARRIVAL).to_pylist() == list(range(2 * length))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 25)), min_size=1, max_size=6), st.integers(1, 60))
+def test_portions_are_about_equal_and_less_than_twice_as_large_as_they_should_be(
+    tmp_path_factory: pytest.TempPathFactory, files: list[tuple[int, int]], most: int
+) -> None:
+    folder, first = tmp_path_factory.mktemp("files"), 0
+    for i, (rows, group) in enumerate(files):
+        ts = pa.array(range(first, first + rows), pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"ts": ts}), folder / f"{i}.parquet", row_group_size=group)
+        first += rows
+    paths = [str(folder / f"{i}.parquet") for i in range(len(files))]
+    pieces = row_groups_of(paths, Stream("s", (("ts", TIMESTAMP),), "ts"), [])
+    assert pieces is not None
+    found = list(read_pieces(pieces, [], "ts", [], most=most))
+    assert [t for part in found for t in part.column(TIME).to_pylist()] == list(range(first))
+    assert all(len(part) < 2 * most for part in found), "as many as there is memory for"
+    assert len(found) <= max(1, first // most), "no small rest"
 
 
 @pytest.mark.parametrize("high", [-(2**63), -(2**62), -(2**30), -(2**20), -1, 0, 1, 2**20, 2**30, 2**62, 2**63 - 1])

@@ -170,13 +170,16 @@ def read_pieces(
     thinned: ThinnedFiles | None = None,
 ) -> Iterator[pa.Table]:
     """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
-    batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows."""
+    batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows. Portions are
+    about equal: a small one costs a kernel with many queries nearly as much as a large one."""
     chunk: list[pa.Table] = []
-    rows = 0
+    rows, total = 0, sum(piece.rows for piece in pieces)
+    enough = max(1, -(-total // max(1, total // most)))
+    part = most if enough <= most or total < 2 * most else most // 2
     texts = _short(pieces, texts)
     also = () if thinned is None else [name for name in thinned.thinner.reads if name not in columns]
     for path, groups, first, row in _by_file(pieces, most):
-        for table in _portions(path, groups, list({*columns, *also, time} - HIDDEN), texts, most):
+        for table in _portions(path, groups, list({*columns, *also, time} - HIDDEN), texts, part):
             events = _with_time(table, [*columns, *also], time)
             if arrival:
                 events = events.append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
@@ -185,7 +188,7 @@ def read_pieces(
             chunk.append(events)
             first, row = first + len(table), row + len(table)
             rows += len(table)
-            if rows >= most:
+            if rows >= enough:
                 yield pa.concat_tables(chunk)
                 chunk, rows = [], 0
                 give_back()
