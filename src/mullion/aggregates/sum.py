@@ -143,12 +143,13 @@ LIMB = 0xFFFFFFFF
 def join_limbs(high: Array, low: Array, out: Array) -> int:
     """Two limbs as one number. Returns a number that is one below how far the higher ones are from 0, at least; or -1
     where a lower one is not carried: then the numbers mean nothing."""
-    least, most = 0, 0
-    for i in range(len(high)):
-        if low[i] < -LIMB or low[i] > LIMB:
-            return -1
+    least, most, least_low, most_low = 0, 0, 0, 0
+    for i in range(len(high)):  # to the end in any case: loops that may stop go one by one
         least, most = min(least, high[i]), max(most, high[i])
+        least_low, most_low = min(least_low, low[i]), max(most_low, low[i])
         out[i] = (high[i] << 32) + low[i]
+    if least_low < -LIMB or most_low > LIMB:
+        return -1
     return max(-(least + 1), most)  # the least number has no opposite
 
 

@@ -135,7 +135,7 @@ class SubWindowRows:
             bounds = entry.slot_bounds
             if bounds is None:
                 return None
-            own = zip(entry.slots, bounds.tolist(), bounds[1:].tolist(), strict=False)
+            own = zip(entry.slots or [""], bounds.tolist(), bounds[1:].tolist(), strict=False)
             runs += [(slots[name], at, slice(low, high)) for name, low, high in own if name in slots and high > low]
         return sorted(runs, key=lambda run: run[:2])
 

@@ -117,9 +117,10 @@ class PartialSubWindows:
 
     @cached_property
     def slot_bounds(self) -> Index | None:
-        """Where the rows of each slot begin, and the last ones end; None where they do not stand by slot."""
+        """Where the rows of each slot begin, and the last ones end; None where they do not stand by slot. Fragments do
+        where no predicate tells them apart: all are of the slot without one."""
         if SLOT not in self.table.schema.names:
-            return None
+            return None if self.slots or not self.knows("") else np.array([0, len(self.slices)])
         if len(self.slots) == 1:
             return np.array([0, len(self.slices)])
         slot = np.asarray(in_one_piece(self.table.column(SLOT)))
