@@ -28,6 +28,7 @@ from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, loca
 from mullion.spark.footers import FileExtent, extent_of_files
 from mullion.spark.options import reads_alike
 from mullion.spark.sources import TEXT_FORMATS, table_files
+from mullion.threads import cores, in_threads
 
 MOST_PIECES = 16
 """Row groups that a sample is taken from."""
@@ -145,8 +146,13 @@ def _from_pieces(pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[s
     is_whole = rows <= MOST_SAMPLED
     chosen = filled if is_whole else [filled[at] for at in evenly_spread(len(filled), MOST_PIECES)]
     share = 1 if is_whole else len(chosen)
-    tables = heads(chosen, columns, stream.time_column, texts, MOST_DECODED // share)
-    parts = [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
+
+    def sampled_of(piece: RowGroup) -> list[pa.Table]:
+        tables = heads([piece], columns, stream.time_column, texts, MOST_DECODED // share)
+        return [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
+
+    with in_threads(cores()) as run:
+        parts = [part for own in run(sampled_of, chosen) for part in own]
     sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
     dictionaries = {name: _different(sampled.column(name)) for name in texts}
     inputs = Input(types)
