@@ -159,10 +159,10 @@ class SparkDied(EnvironmentProblem):
 def closest(name: str, known: Iterable[str]) -> str | None:
     """A hint for a misspelt name, or None when nothing is near.
 
-    >>> closest("prise", ["price", "volume"])
-    "did you mean 'price'?"
+    >>> closest("prise", ["price", "volume"]), closest("vol", ["price", "volume"])
+    ("did you mean 'price'?", "did you mean 'volume'?")
     """
-    wanted = name.lower()
+    wanted, known = name.lower(), list(known)
     most = 1 if len(wanted) < 6 else 2 if len(wanted) < 10 else 3
     if len(wanted) > LONGEST_NAME:
         return None
@@ -174,7 +174,10 @@ def closest(name: str, known: Iterable[str]) -> str | None:
             found = _typing_errors(wanted, candidate.lower(), most)
             if found <= most and (best is None or (found, -len(candidate)) < best[0]):
                 best = (found, -len(candidate)), candidate
-    return f"did you mean '{best[1]}'?" if best else None
+    if best is not None:
+        return f"did you mean '{best[1]}'?"
+    longer = [candidate for candidate in known if len(wanted) > 2 and candidate.lower().startswith(wanted)]
+    return f"did you mean '{longer[0]}'?" if len(longer) == 1 else None
 
 
 LONGEST_NAME = 100

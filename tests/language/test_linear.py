@@ -132,6 +132,9 @@ def test_long_lines_are_cut_around_the_place() -> None:
         ("corr", ("or", "and", "cos"), None),
         ("stddevpop", ("stddev_pop", "std"), "stddev_pop"),
         ("regr_slope", ("round", "repeat"), None),
+        ("sym", ("symbol", "ts"), "symbol"),
+        ("sym", ("symbol", "symmetry"), None),
+        ("sy", ("symbol",), None),
         ("x" * 5000, ("x",), None),
     ],
 )
