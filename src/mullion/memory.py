@@ -33,9 +33,9 @@ WORKING = 8
 LEAST_AT_ONCE, AT_ONCE = 20_000, 1_500_000
 """Rows that the kernel takes at once. Fewer cost more in calls than they save: with a million, 96 varied queries over
 three million events took 10 % longer. More are no faster, since nothing can be done before they are read."""
-PARTIAL, COLLECTED = 48, 10
-"""Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take. With twice as
-much 256 varied queries took two batches and not three, no less processor time, and 0.7 GB more."""
+PARTIAL, COLLECTED = 48, 4
+"""Bytes that are reckoned for a partial, and the part of Python's share that those of one batch may take. With a tenth,
+256 varied queries took three batches and not one, 0.8 GB less, and 28 % more processor time: each batch costs much."""
 SUMMARIES = 8
 """All summaries without MEMORY of their own may take such a part of Python's share together."""
 KEPT = 16
@@ -146,7 +146,7 @@ class Memory:
 
         >>> flights = Memory.divided(12 * GB)
         >>> [flights.batch_of(48, partials) // MB for partials in (0, 0.5, 20)]
-        [192, 192, 44]
+        [192, 192, 110]
         """
         if not partials:
             return self.batch
