@@ -3,12 +3,11 @@
 | part | what |
 |---|---|
 | burst | five times the capacity, then calm: how old the newest answered event becomes, and when all is normal again |
-| stretch | relations with more instants than there is time for, with SLIDE and with SLIDE AT MOST |
 | errors | estimates from 50, 10 and 1 % of the events: how often the truth lies within 1.96 standard errors |
 | rest | what the monitor adds to a batch while nothing is wrong |
 
 The burst is two minutes over a stream that sheds, and a quarter of a minute over one that waits, since to work it off
-takes five times as long; how long it was is told. The whole takes about eight minutes. Capacity is measured first: it
+takes five times as long; how long it was is told. The whole takes about seven minutes. Capacity is measured first: it
 is what this machine takes of these queries now.
 """
 
@@ -21,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import overload_stretch, report
+from benchmarks import report
 from benchmarks.course import warn_if_busy
 from benchmarks.overload_burst import BURST, Course, Length, calm_rate, capacity, play, wrong_answers
 from benchmarks.overload_errors import Errors, at_rest, errors, write
@@ -49,8 +48,6 @@ class Size:
     events: int = 20_000
     """Of a window."""
     files: int = 20
-    stretched: float = 30.0
-    """Seconds of instants that are too many."""
 
 
 FULL = Size()
@@ -60,7 +57,6 @@ QUICK = Size(
     windows=40,
     events=1_000,
     files=4,
-    stretched=6.0,
 )
 
 
@@ -73,7 +69,6 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
     with tempfile.TemporaryDirectory(prefix="mullion-bench-", ignore_cleanup_errors=True) as folder:
         base = Path(folder)
         found = _errors(console, made, session, base, size)
-        stretched = _stretch(console, made, session, base, size)
         rate, calm, courses = _burst(console, made, session, base, size.length, size.trial)
     made.facts = {
         "benchmark": "overload",
@@ -82,7 +77,6 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
         "size": asdict(size),
         "capacity": rate,
         "calm": calm,
-        "stretched": {name: course.points for name, course in stretched.items()},
         "errors": [asdict(one) for one in found],
         "courses": {name: course.points for name, course in courses.items()},
     }
@@ -112,26 +106,6 @@ def _errors(console: Console, made: Report, session: Any, base: Path, size: Size
     return found
 
 
-def _stretch(console: Console, made: Report, session: Any, base: Path, size: Size) -> dict[str, Course]:
-    number = overload_stretch.enough_queries(session, base)
-    told = f"{number} queries of a thousand instants a second, {overload_stretch.LOAD:g} x what there is time for"
-    console.print(told, highlight=False)
-    courses = {}
-    for slide in ("SLIDE", "SLIDE AT MOST"):
-        folder = base / f"stretched by {slide}"
-        courses[slide] = overload_stretch.play(session, folder, slide, number, size.length, size.stretched)
-    bound = BOUND * size.length.behind_after
-    plain, at_most = courses["SLIDE"], courses["SLIDE AT MOST"]
-    what = f"relations, {size.stretched:g} s: the oldest event"
-    made.add(Bar(f"{what}, SLIDE", plain.oldest, None, "", "s"))
-    note = f"periods up to {at_most.stretch:g} x"
-    made.add(Bar(f"{what}, SLIDE AT MOST", at_most.oldest, bound, "<=", "s", note))
-    made.add(Bar(f"{what} at the end, SLIDE", plain.points[-1][1] if plain.points else 0.0, None, "", "s"))
-    at_end = at_most.points[-1][1] if at_most.points else 0.0
-    made.add(Bar(f"{what} at the end, SLIDE AT MOST", at_end, NORMAL * size.length.behind_after, "<=", "s"))
-    return courses
-
-
 def _burst(
     console: Console, made: Report, session: Any, base: Path, length: Length, trial: int
 ) -> tuple[float, float, dict[str, Course]]:
@@ -149,10 +123,10 @@ def _burst(
     bound = BOUND * length.behind_after
     made.add(Bar(f"SHED: the oldest, of a burst of {shed.burst:.0f} s", shed.oldest, bound, "<=", "s"))
     again = shed.normal_again(NORMAL * length.behind_after)
-    calm = length.calm if again is None else again
+    after = length.calm if again is None else again
     note = "never" if again is None else ""
     made.add(
-        Bar("SHED: normal again so long after the burst, without a restart", calm, length.calm - 1, "<=", "s", note)
+        Bar("SHED: normal again so long after the burst, without a restart", after, length.calm - 1, "<=", "s", note)
     )
     share = 100 * shed.shed / max(1, shed.shed + shed.events)
     made.add(Bar("SHED: events that were shed", share, None, "", "%"))

@@ -61,8 +61,6 @@ class Course:
     """Seconds that it took in truth."""
     shed: int = 0
     events: int = 0
-    stretch: float = 1.0
-    """How much longer periods became at most."""
     behind_at_the_end: bool = False
     answers: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -156,23 +154,20 @@ def play(spark: Any, base: Path, behind: str, rate: float, calm: float, length: 
     ready = write(base / "ready", [little] * lead + [much] * ticks + [little] * after, length.tick)
     folder = base / "s"
     folder.mkdir()
-    with follow(spark, ready, folder, script(folder, behind), course, length, lead=length.lead) as engine:
+    with _follow(spark, ready, folder, script(folder, behind), course, length) as engine:
         _until_done(engine, course, length, len(ready), waits=waits)
     course.answers = {name: engine.results(name).to_arrow() for name in ("counts", "p3")}
     return course
 
 
 @contextmanager
-def follow(
+def _follow(
     spark: Any,
     ready: Sequence[Path],
     folder: Path,
     statements: str,
     course: Course,
     length: Length,
-    *,
-    lead: float = 0.0,
-    kept: int | None = None,
 ) -> Iterator[Engine]:
     """A run that follows a folder, into which a file comes with every tick; its course is noted after the lead."""
     arrived: list[float] = []
@@ -181,11 +176,10 @@ def follow(
     def watch(engine: Engine) -> None:
         run = engine.runs["s"]
         now = time.perf_counter() - began
-        if run.newest is not None and arrived and now > lead:
+        if run.newest is not None and arrived and now > length.lead:
             tick = min(len(arrived) - 1, int(run.newest / SECOND / length.tick))
             monitor, share = run.overload.monitor, 1 / run.overload.thinning.weight
-            course.points.append((now - lead, now - arrived[tick], monitor.rates.lag, share))
-            course.stretch = max(course.stretch, monitor.stretch)
+            course.points.append((now - length.lead, now - arrived[tick], monitor.rates.lag, share))
 
     def arrive() -> None:
         for number, path in enumerate(ready):
@@ -195,7 +189,7 @@ def follow(
             os.rename(path, folder / path.name)
             arrived.append(time.perf_counter() - began)
 
-    with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=kept) as engine:
+    with Engine(spark, on_batch=watch, behind_after=length.behind_after, keep_answers=None) as engine:
         engine.execute(statements)
         engine.start(follow=True)
         began = time.perf_counter()

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from benchmarks.overload_burst import KEYS, SECOND, Course, script, write, wrong_answers
 from benchmarks.overload_errors import at_rest, errors
 from benchmarks.overload_errors import write as write_windows
-from benchmarks.overload_stretch import statements
 from mullion.language.parse import parse_script
 
 
@@ -26,11 +25,6 @@ def test_normal_again_is_when_nothing_is_old_or_shed_any_more() -> None:
 @pytest.mark.parametrize("behind", ["WAIT", "SHED RANDOM AT MOST 99 PERCENT"])
 def test_the_scripts_are_right(behind: str, tmp_path: Path) -> None:
     assert len(parse_script(script(tmp_path, behind))) == 10
-
-
-@pytest.mark.parametrize("slide", ["SLIDE", "SLIDE AT MOST"])
-def test_the_scripts_of_stretched_queries_are_right(slide: str, tmp_path: Path) -> None:
-    assert len(parse_script(statements(tmp_path, slide, 7))) == 8
 
 
 def test_wrong_answers_are_counted(tmp_path: Path) -> None:

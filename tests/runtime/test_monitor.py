@@ -95,14 +95,36 @@ def test_where_nothing_may_be_shed_nothing_is() -> None:
 
 
 def test_shedding_goes_at_once_to_what_rates_ask_for() -> None:
-    """Five times as much comes as is worked off: four of five events have to go."""
+    """Five times as much comes as is worked off, and what waits takes 52 s; it should be worked off in 40, beside what
+    comes: 5 + 52 / 40 times as fast, so that one of eight is kept."""
     watching = monitor(heaviest=100.0)
     amount = 0.0
     for second in range(13):
         amount += 400
         batch(watching, second, 1.0, SourceLag(amount, 100))
     assert watching.rates.arriving == pytest.approx(500, rel=0.01)
-    assert watching.weight == 6.0
+    assert watching.weight == 8.0
+
+
+def test_shedding_that_is_not_enough_goes_on_from_what_is_kept() -> None:
+    """One of four is kept, and still twice as much comes as is worked off."""
+    watching = monitor(heaviest=100.0)
+    watching.steps[Relief.SHED] = 4
+    amount = 1000.0
+    for second in range(11):
+        amount += 100
+        batch(watching, second, 1.0, SourceLag(amount, 100))
+    assert watching.rates.arriving == pytest.approx(200, rel=0.01)
+    assert watching.weight == 12.0, "4 x (2 + 20 / 40) = 10"
+
+
+def test_periods_stretch_at_once_as_far_as_needed() -> None:
+    watching = monitor(stretch=True)
+    amount = 0.0
+    for second in range(13):
+        amount += 400
+        batch(watching, second, 1.0, SourceLag(amount, 100))
+    assert (watching.stretch, watching.weight) == (8.0, 1.0)
 
 
 def test_a_batch_that_alone_would_be_too_long_is_shed_from_its_beginning_on() -> None:
