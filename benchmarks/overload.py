@@ -42,7 +42,7 @@ long until what waited is worked off."""
 @dataclass(frozen=True)
 class Size:
     length: Length = field(default_factory=Length)
-    trial: int = 1_000_000
+    trial: int = 3_000_000
     """Events that capacity is measured with."""
     windows: int = 1_500
     events: int = 20_000
