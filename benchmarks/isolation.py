@@ -36,7 +36,12 @@ class Size:
 
 
 FULL = Size()
-QUICK = Size((5, 10), 2_000, 1, EngineSize(queries=8, events=300, filled=40, pairs=3, questions=20, pause=0.002))
+QUICK = Size(
+    (5, 10),
+    2_000,
+    1,
+    EngineSize(queries=8, events=300, filled=40, pairs=3, questions=20, rounds=2, alone=3, pause=0.002),
+)
 
 Courses = Mapping[tuple[str, int], list[Course]]
 """By scheduler and number of sub-windows."""
@@ -146,15 +151,15 @@ def judge_engine(made: Report, found: Beside) -> None:
     rows = []
     for level in LEVELS:
         idle, beside = np.percentile(found.idle[level], [50, 99]), np.percentile(found.beside[level], [50, 99])
-        batch = float(np.mean(found.batch_beside[level]) / np.mean(found.batch_with))
+        batch = float(np.mean(found.batch_beside[level]) / np.mean(found.batch_alone[level]))
         is_judged = level == LEVELS[0]
         what = f"{level}: p99 of a question beside batches against that of an idle engine"
         made.add(Bar(what, float(beside[1] / idle[1]), 2.0 if is_judged else None, "<" if is_judged else ""))
         what = f"{level}: a batch beside questions against one without"
         made.add(Bar(what, batch, 1.1 if is_judged else None, "<=" if is_judged else ""))
-        figures = (*idle, *beside, np.mean(found.batch_beside[level]))
+        figures = (*idle, *beside, np.mean(found.batch_alone[level]), np.mean(found.batch_beside[level]))
         rows.append((level, *(f"{1000 * float(seconds):.2f} ms" for seconds in figures)))
-    header = ("questions", "idle p50", "idle p99", "beside p50", "beside p99", "batch")
+    header = ("questions", "idle p50", "idle p99", "beside p50", "beside p99", "batch alone", "batch beside")
     made.grids.append(Grid(header, rows))
 
 

@@ -40,6 +40,10 @@ class EngineSize:
     """Batches with isolation, and as many without, in turns."""
     questions: int = 600
     """Of each level, to an idle engine and beside batches."""
+    rounds: int = 10
+    """In which batches alone, an idle engine and both together take turns, so that a machine's drift hits all alike."""
+    alone: int = 60
+    """Batches of a round beside which nobody asks."""
     pause: float = 0.02
     """Seconds between two questions."""
 
@@ -52,6 +56,7 @@ class Beside:
     batch_without: list[float] = field(default_factory=list)
     idle: dict[str, list[float]] = field(default_factory=dict)
     beside: dict[str, list[float]] = field(default_factory=dict)
+    batch_alone: dict[str, list[float]] = field(default_factory=dict)
     batch_beside: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -116,19 +121,22 @@ def measured(size: EngineSize) -> Beside:
                 found.batch_without.append(deliver())
         for level in LEVELS:
             _ask(engine, level, 50, 0.0)
-            found.idle[level] = _ask(engine, level, size.questions, size.pause / 4)
-            answers: list[float] = []
+            idle, alone, beside, answers = (list[float]() for _ in range(4))
+            for _ in range(size.rounds):
+                number_of_questions = size.questions // size.rounds
+                idle += _ask(engine, level, number_of_questions, size.pause / 4)
+                alone += [deliver() for _ in range(size.alone)]
 
-            def ask(level: str = level, answers: list[float] = answers) -> None:
-                answers += _ask(engine, level, size.questions, size.pause)
+                def ask(level: str = level, answers: list[float] = answers, number: int = number_of_questions) -> None:
+                    answers += _ask(engine, level, number, size.pause)
 
-            asking = threading.Thread(target=ask)
-            asking.start()
-            found.batch_beside[level] = []
-            while asking.is_alive():
-                found.batch_beside[level].append(deliver())
-            asking.join()
-            found.beside[level] = answers
+                asking = threading.Thread(target=ask)
+                asking.start()
+                while asking.is_alive():
+                    beside.append(deliver())
+                asking.join()
+            found.idle[level], found.batch_alone[level] = idle, alone
+            found.beside[level], found.batch_beside[level] = answers, beside
     return found
 
 

@@ -149,6 +149,9 @@ class MemoryBatch:
         sample = _numbered(self.events.slice(0, most))
         return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
 
+    def open_ahead(self) -> None:
+        """It is there."""
+
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
         """It is there."""
 

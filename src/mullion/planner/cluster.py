@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mullion.planner.plan import EVENTS, PredicateSlot, StateColumn
+from mullion.planner.plan import EVENTS, StateColumn
+from mullion.planner.predicate_slot import PredicateSlot
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.window_set import NOTHING, WindowSet
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from mullion.language.query import Expr, Period
 from mullion.planner.cluster import Cluster, Growth
-from mullion.planner.plan import PredicateSlot, StateColumn, slot_of, states_of
+from mullion.planner.plan import StateColumn, states_of
+from mullion.planner.predicate_slot import PredicateSlot
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.statistics import ONE_GROUP, SampledGroups, Statistics, expected_cells
 from mullion.planner.window_set import NOTHING, WindowSet
@@ -58,7 +59,7 @@ class ClusterCosts:
         before: frozenset[StateColumn] = frozenset()
         slots: dict[PredicateSlot, dict[Period, None]] = {}
         for query in queries:
-            slots.setdefault(slot_of(query), {})[query.window] = None
+            slots.setdefault(query.slot, {})[query.window] = None
             states = states_needed(query.template)
             if states is not before:
                 cluster.states |= dict.fromkeys(states)

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from mullion.language.query import Period
 from mullion.planner.cluster import Cluster
 from mullion.planner.cluster_costs import CLUSTER, ClusterCosts, are_dense, fields_of, states_needed
-from mullion.planner.plan import EVENTS, PredicateSlot, StateColumn, grouping_name
+from mullion.planner.plan import EVENTS, StateColumn, grouping_name
+from mullion.planner.predicate_slot import PredicateSlot
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 

@@ -12,10 +12,10 @@ Plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING
-from mullion.language.query import TIME_AXIS, Axis, Expr, Literal, Period
+from mullion.language.query import TIME_AXIS, Axis, Expr, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.lazy import cached_property
@@ -37,15 +37,13 @@ from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.comparisons import Tree
 from mullion.planner.covers import Covers
 from mullion.planner.fragments import PredicateIndex
+from mullion.planner.predicate_slot import PredicateSlot, rendered
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import Progressions, is_hopping, window_table
 
 T = TypeVar("T")
 
 NO_GRID = Grid(1, 0)
-
-rendered = lru_cache(maxsize=1 << 16)(render)
-"""Plans are made anew whenever a query comes or goes, and ask for the same texts again."""
 
 
 @dataclass(frozen=True)
@@ -92,27 +90,6 @@ def states_of(aggregate: BoundAggregate) -> tuple[StateColumn, ...]:
 
 FRAGMENTS, ROWS = "fragments", "rows"
 """The two ways on from the predicates that events satisfy: fragments by hash, and dense rows (design decision 4)."""
-
-
-TRUE = Literal(True, BOOLEAN)
-
-
-class PredicateSlot(NamedTuple):
-    """What queries with the same predicate have in common. A tag keeps a query's slot apart from all others."""
-
-    predicate: Expr | None
-    tag: str = ""
-
-    @property
-    def condition(self) -> Expr | None:
-        """What an event must satisfy, or None when it need not satisfy anything and all slots share it."""
-        return TRUE if self.predicate is None and self.tag else self.predicate
-
-    @property
-    def name(self) -> str:
-        """A name that stays the same while queries come and go."""
-        text = "" if self.predicate is None else rendered(self.predicate)
-        return f"{text} -- {self.tag}" if self.tag else text
 
 
 @dataclass(frozen=True)
@@ -187,7 +164,7 @@ class Grouping:
     def slot_of(self) -> npt.NDArray[np.intp]:
         """For each query, the number of its slot."""
         numbers = {slot: i for i, slot in enumerate(self.slots)}
-        return np.array([numbers[slot_of(query)] for query in self.queries], np.intp)
+        return np.array([numbers[query.slot] for query in self.queries], np.intp)
 
     @cached_property
     def progressions(self) -> Progressions:
@@ -199,14 +176,14 @@ class Grouping:
         """The different windows of each slot."""
         windows: dict[PredicateSlot, dict[Period, None]] = {slot: {} for slot in self.slots}
         for query in self.queries:
-            for slot in slots_of(query):
+            for slot in query.slots:
                 windows[slot][query.window] = None
         return list(windows.values())
 
     @cached_property
     def bounded(self) -> tuple[SlicedAggregation, ...]:
         """Queries that begin or end at a time."""
-        return tuple(filter(_is_bounded, self.queries))
+        return tuple(query for query in self.queries if query.is_bounded)
 
     @cached_property
     def is_endless(self) -> bool:
@@ -224,7 +201,7 @@ class Grouping:
         return self._unbounded(scheduled=True)
 
     def _unbounded(self, *, scheduled: bool) -> Times:
-        own = [q for q in self.queries if not _is_bounded(q) and (q.at_most is not None) == scheduled]
+        own = [q for q in self.queries if not q.is_bounded and (q.at_most is not None) == scheduled]
         return window_table(tuple(dict.fromkeys(q.window for q in own)))
 
     @cached_property
@@ -271,31 +248,25 @@ def _index(predicates: tuple[Expr, ...], types: tuple[tuple[str, Type], ...]) ->
     return PredicateIndex(predicates, dict(types))
 
 
-def _is_bounded(query: SlicedAggregation) -> bool:
-    return (query.start, query.after, query.stop) != (None, None, None)
-
-
 def grouping_name(keys: Sequence[Expr], lookups: Sequence[Lookup], values: Sequence[Expr] = ()) -> str:
     name = " with ".join([", ".join(render(key) for key in keys) or "()", *(lookup.name for lookup in lookups)])
     return f"{name} counting {', '.join(render(value) for value in values)}" if values else name
 
 
-def slot_of(query: SlicedAggregation) -> PredicateSlot:
-    return PredicateSlot(query.predicate, query.tag)
-
-
-def slots_of(query: SlicedAggregation) -> tuple[PredicateSlot, ...]:
-    """The slot of a query, and the one that it goes on with once its first window is answered."""
-    own = slot_of(query)
-    return (own, PredicateSlot(query.predicate)) if query.is_newcomer else (own,)
-
-
 @dataclass(frozen=True)
 class Reason:
-    """What a rule decided, and why."""
+    """What a rule decided, and why. The text is found when somebody reads it: most plans are never explained."""
 
     rule: str
-    text: str
+    told: Callable[[], str] = field(compare=False)
+
+    @staticmethod
+    def of(rule: str, text: str) -> Reason:
+        return Reason(rule, lambda: text)
+
+    @cached_property
+    def text(self) -> str:
+        return self.told()
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,11 @@ from mullion.planner.plan import (
     FRAGMENTS,
     Grouping,
     Plan,
-    PredicateSlot,
     Reason,
     StateColumn,
-    slots_of,
     states_of,
 )
+from mullion.planner.predicate_slot import PredicateSlot
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
@@ -92,7 +91,7 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
     def slots(grouping: Grouping) -> tuple[PredicateSlot, ...]:
-        distinct = _distinct(chain.from_iterable(map(slots_of, grouping.queries)))
+        distinct = _distinct(chain.from_iterable(query.slots for query in grouping.queries))
         return tuple(sorted(distinct, key=lambda slot: slot.condition is None))
 
     groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)
@@ -155,27 +154,27 @@ def compose_slices(plan: Plan, seen: Observed) -> Plan:
     """The edges of all windows, and the grid on which they all lie."""
     landmarks = (edge_at(q.frame.since) for q in plan.queries if q.frame.since is not None)
     windows = _distinct(chain((q.window for q in plan.queries), landmarks))
-    grid = common_grid(windows)
-    plan = replace(plan, windows=windows, grid=grid)
+    plan = replace(plan, windows=windows, grid=common_grid(windows))
+    return _because(plan, "compose_slices", lambda: _slices_text(plan))
+
+
+def _slices_text(plan: Plan) -> str:
     if plan.axis.kind == "events":
-        text = "answered at events, so there are no panes (li 1): any event may begin a window, each is its own slice"
-        return _because(plan, "compose_slices", text)
+        return "answered at events, so there are no panes (li 1): any event may begin a window, each is its own slice"
     if plan.axis.kind == "partitions":
-        text = "the last events of each partition are no range of the order: each event is its own slice, and gathered"
-        return _because(plan, "compose_slices", text)
+        return "the last events of each partition are no range of the order: each event is its own slice, and gathered"
+    windows = plural(len(plan.windows), "different window")
     if plan.axis.kind in ("rows", "column"):
         longest = max(w.slide if w.range == EVERYTHING else w.range for w in (q.window for q in plan.queries))
         stretch = amount_text(longest, plan.axis, plan.queries[0].frame)
         stretch += f" of {plan.axis.order}" if plan.axis.order else ""
-        cut = plural(slices_of(windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
-        text = f"{plural(len(windows), 'different window')} cut {stretch} into {cut}"
-        return _because(plan, "compose_slices", text)
+        cut = plural(slices_of(plan.windows, 0, longest, plan.slicing), f"{plan.slicing} slice")
+        return f"{windows} cut {stretch} into {cut}"
     hour = 3_600_000_000
-    text = (
-        f"{plural(len(windows), 'different window')} cut an hour into {slices_of(windows, 0, hour, plan.slicing):,} "
-        f"{plan.slicing} slices; all edges lie on steps of {grid.step / 1e6:g} s"
+    return (
+        f"{windows} cut an hour into {slices_of(plan.windows, 0, hour, plan.slicing):,} "
+        f"{plan.slicing} slices; all edges lie on steps of {plan.grid.step / 1e6:g} s"
     )
-    return _because(plan, "compose_slices", text)
 
 
 def choose_way(plan: Plan, seen: Observed) -> Plan:
@@ -189,7 +188,7 @@ def choose_way(plan: Plan, seen: Observed) -> Plan:
 def _chosen(plan: Plan, choice: Choice) -> Plan:
     """With the reason in the place of the one before, if there was a choice before."""
     plan = replace(plan, way=choice.way, methods=choice.methods, from_rows=False, on_driver=False)
-    reason = Reason(choose_way.__name__, choice.text)
+    reason = Reason.of(choose_way.__name__, choice.text)
     if not any(before.rule == reason.rule for before in plan.reasons):
         return replace(plan, reasons=(*plan.reasons, reason))
     return replace(plan, reasons=_by_way(plan, choice.text))
@@ -210,7 +209,7 @@ def _keep_order(plan: Plan, seen: Observed) -> Plan:
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
     """Prefixes where the state can be inverted; a tree of intervals where it cannot, or one walk for all windows of an
     end where enough of them end together (golab 2.3.4, 8.3.1)."""
-    return _because(plan, "choose_synopses", synopses_text(plan))
+    return _because(plan, "choose_synopses", lambda: synopses_text(plan))
 
 
 PlanningRule = Callable[[Plan, Observed], Plan]
@@ -264,12 +263,12 @@ def for_batch(plan: Plan, events: int | None) -> Plan:
 
 def _by_way(plan: Plan, text: str) -> tuple[Reason, ...]:
     """The reasons, with another one for the way to partials."""
-    return tuple(Reason(r.rule, text) if r.rule == choose_way.__name__ else r for r in plan.reasons)
+    return tuple(Reason.of(r.rule, text) if r.rule == choose_way.__name__ else r for r in plan.reasons)
 
 
 def of_cluster(plan: Plan, name: str, why: str) -> Plan:
     """The plan, which tells that its queries are one of several clusters, and why they share slices."""
-    reasons = (Reason("choose_clusters", why), *plan.reasons) if why else plan.reasons
+    reasons = (Reason.of("choose_clusters", why), *plan.reasons) if why else plan.reasons
     return replace(plan, cluster=name, reasons=reasons)
 
 
@@ -283,5 +282,6 @@ def _distinct(items: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _because(plan: Plan, rule: str, text: str) -> Plan:
-    return replace(plan, reasons=(*plan.reasons, Reason(rule, text)))
+def _because(plan: Plan, rule: str, text: str | Callable[[], str]) -> Plan:
+    reason = Reason.of(rule, text) if isinstance(text, str) else Reason(rule, text)
+    return replace(plan, reasons=(*plan.reasons, reason))

@@ -8,7 +8,7 @@ answers of all queries of one template are made together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from mullion.language.query import TIME_AXIS, Axis, Column, Expr, OrderTerm, Per
 from mullion.language.types import TIMESTAMP, Type
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, conjuncts_of_tree, decompose
+from mullion.planner.predicate_slot import PredicateSlot
 
 MOST_EVENTS = 1 << 62
 """No group has so many."""
@@ -131,11 +132,32 @@ class SlicedAggregation:
     """With SLIDE AT MOST: how long an answer may be the last one. `window.slide` is then the step: it may be answered
     at the multiples of that (`planner.schedules.steps`)."""
 
-    @property
-    def is_newcomer(self) -> bool:
-        """Its past was read for its first window alone, which starts with the newest event that came before it. Until
-        that is answered, what comes is kept for the query apart, and for all that share its predicate."""
-        return bool(self.tag) and not self.backfill and self.window.range != EVERYTHING
+    # What follows from the above. Plans and batches ask for it for every query, so it is found once.
+
+    slot: PredicateSlot = field(init=False, compare=False, repr=False)
+    slots: tuple[PredicateSlot, ...] = field(init=False, compare=False, repr=False)
+    """Its slot, and the one that it goes on with once its first window is answered."""
+    is_newcomer: bool = field(init=False, compare=False, repr=False)
+    """Its past was read for its first window alone, which starts with the newest event that came before it. Until that
+    is answered, what comes is kept for the query apart, and for all that share its predicate."""
+    is_bounded: bool = field(init=False, compare=False, repr=False)
+    """It begins or ends at a time."""
+    starts_anywhere: bool = field(init=False, compare=False, repr=False)
+    """Its first window is the first that holds an event."""
+
+    def __post_init__(self) -> None:
+        own = PredicateSlot(self.predicate, self.tag)
+        is_newcomer = bool(self.tag) and not self.backfill and self.window.range != EVERYTHING
+        begins = self.start is not None or self.after is not None
+        found = {
+            "slot": own,
+            "slots": (own, PredicateSlot(self.predicate)) if is_newcomer else (own,),
+            "is_newcomer": is_newcomer,
+            "is_bounded": begins or self.stop is not None,
+            "starts_anywhere": not begins and self.frame.since is None,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def asked_window(self) -> Period:

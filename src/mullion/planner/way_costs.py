@@ -86,5 +86,5 @@ def compared(plan: Plan, seen: Observed, roots: Sequence[Node], expiry: Expiry =
 
 
 def _because(plan: Plan, text: str) -> Plan:
-    reason = Reason(RULE, f"{why_slices(plan.axis)}; {text}")
+    reason = Reason.of(RULE, f"{why_slices(plan.axis)}; {text}")
     return replace(plan, reasons=tuple(reason if before.rule == RULE else before for before in plan.reasons))

@@ -115,6 +115,9 @@ class Batch(Protocol):
     def groups(self, plan: Plan, grouping: Grouping, tables: BatchTables, most: int) -> int:
         """How many groups the first `most` events have."""
 
+    def open_ahead(self) -> None:
+        """Begin to find out what the batch is, beside other work."""
+
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
         """Begin to read what the partials of these groupings will need, if that can be done beside other work."""
 

@@ -146,7 +146,8 @@ class StreamRun(StreamState):
     def _is_answered_at_the_end(self, batch: Batch) -> bool:
         """Whether all that a batch makes due can wait for the end of the stream, which follows it: what is answered
         then is gone through once and not twice. With SLIDE AT MOST, what is due is chosen batch by batch."""
-        return self.journal is None and not self.scheduling.standings and self.source.ends_with(batch.number)
+        is_last = self.static or self.source.ends_with(batch.number)
+        return is_last and self.journal is None and not self.scheduling.standings
 
     def _tally_shed(self, batch: Batch, aside: SetAside, seen: Tally) -> int:
         """Note when the events were that are not kept: as others do, they make windows due and let event time go on.

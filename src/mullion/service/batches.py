@@ -34,9 +34,13 @@ class Batches:
         self._sink, self._done = sink, done
 
     def process(self, name: str, batch: Batch) -> None:
-        self._play(
-            name, lambda run: self._entering.streams.queries_of_batch(run, batch.number), lambda run: run.process(batch)
-        )
+        def queries(run: StreamRun) -> Queries:
+            present = self._entering.streams.queries_of_batch(run, batch.number)
+            if len(present) != len(run.queries):
+                batch.open_ahead()  # while the others are planned
+            return present
+
+        self._play(name, queries, lambda run: run.process(batch))
 
     def advance(self, name: str, time: int | None) -> None:
         """Event time goes on without events; None: it has, and an earlier run did not answer what that made due."""

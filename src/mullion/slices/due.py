@@ -124,12 +124,13 @@ def _slid_windows(
     waiting: Collection[str],
 ) -> list[_Runs]:
     """The due windows of those queries that have no SLIDE AT MOST."""
-    keyless = [i for i in slid if not queries[i].keys]
-    plain = [i for i in keyless if _is_plain(queries[i], cursors[queries[i].name])]
-    windows, own_cursors = _windows_of(queries, plain), [cursors[queries[i].name] for i in plain]
+    own = [cursors[query.name] for query in queries]
+    plain = [i for i in slid if _is_plain(queries[i]) and _goes_on(queries[i], own[i])]
+    windows, own_cursors = _windows_of(queries, plain), [own[i] for i in plain]
     parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
-    grouped = [i for i in slid if _is_grouped(queries[i], cursors[queries[i].name], seen, waiting)]
-    windows, own_cursors = _windows_of(queries, grouped), [cursors[queries[i].name] for i in grouped]
+    rest = [i for i in slid if queries[i].keys] if len(plain) < len(slid) else []
+    grouped = [i for i in rest if _is_grouped(queries[i], seen, waiting) and _goes_on(queries[i], own[i])]
+    windows, own_cursors = _windows_of(queries, grouped), [own[i] for i in grouped]
     held = _windows_that_hold(windows, own_cursors, seen, watermark)
     if held is not None:
         parts.append((np.array(grouped, np.int64)[held[0]], held[1], np.ones_like(held[1]), windows[held[0], 1]))
@@ -148,23 +149,19 @@ def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:
     return watermark is not None and cursor.begun and cursor.next_end is not None and cursor.next_end > watermark
 
 
-def _is_plain(query: SlicedAggregation, cursor: Cursor) -> bool:
-    """Of one without GROUP BY: every event falls into a window, and it answers from the first on, or has begun to."""
-    return query.window.range >= query.window.slide and _goes_on(query, cursor)
+def _is_plain(query: SlicedAggregation) -> bool:
+    """It has no GROUP BY, and every event falls into a window."""
+    return not query.keys and query.window.range >= query.window.slide
 
 
-def _is_grouped(query: SlicedAggregation, cursor: Cursor, seen: SeenEvents, waiting: Collection[str]) -> bool:
-    """It answers the windows that hold an event, from the first on, or has begun to."""
-    if not query.keys or query.window.range == EVERYTHING or query.name in waiting or query.name in seen.inherited:
-        return False
-    return _goes_on(query, cursor)
+def _is_grouped(query: SlicedAggregation, seen: SeenEvents, waiting: Collection[str]) -> bool:
+    """Of one with GROUP BY: it answers the windows that hold an event, which are the same for all such queries."""
+    return query.window.range != EVERYTHING and query.name not in waiting and query.name not in seen.inherited
 
 
 def _goes_on(query: SlicedAggregation, cursor: Cursor) -> bool:
     """All its windows from the next one on may be due."""
-    if query.stop is not None:
-        return False
-    return cursor.begun or (query.start is None and query.after is None and query.frame.since is None)
+    return query.stop is None and (cursor.begun or query.starts_anywhere)
 
 
 def _windows_of(queries: Sequence[SlicedAggregation], some: Sequence[int]) -> Times:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mullion.expressions.arrays import Times
 from mullion.language.query import Period
-from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, slot_of, states_of
+from mullion.planner.plan import EVENTS, ROWS, Grouping, Plan, StateColumn, grouping_name, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import edges_between, lies_in, most_edges, residues
 
@@ -43,7 +43,7 @@ class KeptStretch:
     ) -> bool:
         assert self.plan is not None
         for at, grouping in enumerate(self.plan.groupings):
-            if grouping.name == name and slot_of(query) in grouping.slots:
+            if grouping.name == name and query.slot in grouping.slots:
                 hopping = self._hopping(query, grouping, at)
                 if hopping and not lies_in(window, hopping):
                     return False
@@ -61,7 +61,7 @@ class KeptStretch:
         if self.plan.way == "native":
             return np.array([[self.plan.grid.origin, self.plan.grid.step]], np.int64)
         if self.plan.methods[at] == ROWS:
-            own = grouping.slots.index(slot_of(query))
+            own = grouping.slots.index(query.slot)
             cuts: Times = grouping.progressions.rows[grouping.progressions.slot == own]
             return cuts
         return residues(self.plan.windows, self.plan.slicing)
@@ -70,7 +70,7 @@ class KeptStretch:
         """The windows between which events of the query's slot were not kept; none where all were."""
         assert self.plan is not None
         if self.plan.way != "native" and self.plan.methods[at] == ROWS:
-            return grouping.hopping[grouping.slots.index(slot_of(query))]
+            return grouping.hopping[grouping.slots.index(query.slot)]
         return grouping.all_hopping
 
 

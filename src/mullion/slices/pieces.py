@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mullion.planner.plan import Grouping, slot_of
+from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.slices.subwindow import PartialSubWindows, as_one_slice
 
@@ -41,7 +41,7 @@ class Piece:
         rows = entry if is_whole else entry.within(self.low, self.high)
         if len(rows.slices) < LEAST_ROWS:
             return rows
-        return as_one_slice(rows, slot_of(query).name, grouping.states, self.low)
+        return as_one_slice(rows, query.slot.name, grouping.states, self.low)
 
 
 def pieces(entries: Iterable[PartialSubWindows], groupings: Sequence[str], start: int, end: int) -> list[Piece]:

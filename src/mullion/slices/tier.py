@@ -16,7 +16,7 @@ from mullion.errors import CheckpointError
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, ORIGIN
 from mullion.language.query import Period
-from mullion.planner.plan import Grouping, Plan, slot_of, states_of
+from mullion.planner.plan import Grouping, Plan, states_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
@@ -115,9 +115,8 @@ class WindowTier:
     ) -> WindowRuns:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
         second time. `scheduled`: the instants of those with SLIDE AT MOST."""
-        for query in grouping.queries:
-            if query.name not in self.cursors:
-                self.cursors[query.name] = Cursor()
+        for name in [query.name for query in grouping.queries if query.name not in self.cursors]:
+            self.cursors[name] = Cursor()
         seen = SeenEvents(oldest, newest, self.slices, self.inherited)
         return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most, scheduled)
 
@@ -304,7 +303,7 @@ def holds(entry: PartialSubWindows, grouping: Grouping, query: SlicedAggregation
     """Whether the sub-windows kept what the query needs of their events."""
     own = () if grouping.counted else query.template.aggregates
     states = (state for aggregate in own for state in states_of(aggregate))
-    return entry.knows(slot_of(query).name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
+    return entry.knows(query.slot.name) and all(f"{s.name}.0" in entry.table.schema.names for s in states)
 
 
 def _earliest(windows: Times, watermark: int | Times) -> list[int]:

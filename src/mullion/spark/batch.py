@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -90,6 +91,7 @@ class SparkBatch:
         self._number, self._open, self._look = number, open_, look
         self._pieces_of: dict[frozenset[str], tuple[RowGroup, ...] | None] = {}
         self._begun: tuple[FilePortions, Iterator[pa.Table]] | None = None
+        self._opening: Future[tuple[SparkEvents, list[str] | None]] | None = None
 
     @property
     def number(self) -> int:
@@ -97,7 +99,13 @@ class SparkBatch:
 
     @cached_property
     def _opened(self) -> tuple[SparkEvents, list[str] | None]:
-        return self._open()
+        return self._open() if self._opening is None else self._opening.result()
+
+    def open_ahead(self) -> None:
+        if self._opening is None:
+            opener = ThreadPoolExecutor(1, thread_name_prefix="mullion-open")
+            self._opening = opener.submit(self._open)
+            opener.shutdown(wait=False)
 
     @property
     def _events(self) -> SparkEvents:
@@ -300,22 +308,24 @@ class SparkSource:
             return self._listed(number)
         if self._columns is None:
             self._columns = frozenset(batch.columns)
+        uris = cache(lambda: uris_of(batch))
         if self.log is not None and tells_files(self._columns):
             order = self.log.files_of(number)
         elif not self.plain and not batch.isStreaming and SOURCE not in self._columns:
-            order = by_change(uris_of(batch))
+            order = by_change(uris())
         else:
             order = []
         # A stream that does nothing but read files has them all, as Spark has noted: asking the JVM takes longer.
-        paths = local_files(order if self.plain else uris_of(batch), order) if self._may_read_files else None
+        paths = local_files(order if self.plain else uris(), order) if self._may_read_files else None
         if self.stream.shedding is not None and ROW not in self._columns:
             paths = None  # the kernel would tell events apart otherwise than Spark
+        opened: Callable[[], DataFrame] = partial(_same, batch)
         if order and SOURCE not in self._columns:
-            batch = with_source(batch)
+            opened = cache(partial(with_source, batch))  # when something is asked of Spark
         if self.plain and self.log is not None:
-            batch = as_declared(self.stream.stored, batch, order)
-            look_for_columns(self._unseen, lambda: batch, order, lambda: self._session)
-        return self._events_of(lambda: batch, number, order), paths
+            opened = partial(_same, as_declared(self.stream.stored, opened(), order))
+            look_for_columns(self._unseen, opened, order, lambda: self._session)
+        return self._events_of(opened, number, order), paths
 
     def _listed(self, number: int) -> tuple[SparkEvents, list[str] | None]:
         """A batch of the files that are noted for it. Spark opens them when something is asked of it."""

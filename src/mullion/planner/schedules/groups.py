@@ -26,7 +26,7 @@ from mullion.aggregates.base import has_prefixes
 from mullion.language.query import Period
 from mullion.language.render import render
 from mullion.planner.covers import combining
-from mullion.planner.plan import Grouping, Plan, slot_of, states_of
+from mullion.planner.plan import Grouping, Plan, states_of
 from mullion.planner.schedules.tasks import Access, Task, joint_access
 from mullion.planner.sliced import SlicedAggregation
 
@@ -142,11 +142,11 @@ def covered_queries(grouping: Grouping, queries: Sequence[SlicedAggregation]) ->
     takes less than probing."""
     by_slot: dict[tuple[str, Period], list[SlicedAggregation]] = {}
     for query in sorted(queries, key=lambda query: (query.at_most, query.name)):
-        by_slot.setdefault((slot_of(query).name, query.window), []).append(query)
+        by_slot.setdefault((query.slot.name, query.window), []).append(query)
     numbers = {name: i for i, name in enumerate(grouping.slot_names)}
     covered: dict[str, Covered] = {}
     for query in queries if len(by_slot) > 1 else ():
-        cover = grouping.covers.of(combining(query.template.aggregates)).get(numbers[slot_of(query).name])
+        cover = grouping.covers.of(combining(query.template.aggregates)).get(numbers[query.slot.name])
         names = [grouping.slot_names[slot] for slot in cover.slots] if cover is not None else []
         asking = [by_slot.get((name, query.window), []) for name in names]
         candidates = [next((c for c in own if _states(query) <= _states(c)), None) for own in asking]
@@ -163,18 +163,18 @@ def _states(query: SlicedAggregation) -> set[str]:
 def _key(cluster: str, grouping: Grouping, query: SlicedAggregation) -> GroupKey:
     walked = ", ".join(walked_states(query))
     length = None if walked else query.window.range
-    return GroupKey(cluster, grouping.name, slot_of(query).name, query.window.slide, walked, length)
+    return GroupKey(cluster, grouping.name, query.slot.name, query.window.slide, walked, length)
 
 
 def _group(key: GroupKey, queries: Sequence[SlicedAggregation], covered: Sequence[Covered]) -> Group:
     leaders: dict[object, SlicedAggregation] = {}
     for query in sorted(queries, key=lambda query: (query.at_most, query.name)):
-        leaders.setdefault((slot_of(query), query.window, query.template), query)
+        leaders.setdefault((query.slot, query.window, query.template), query)
     followers = []
     by_period: dict[int, list[SlicedAggregation]] = {}
     led: set[str] = set()
     for query in queries:
-        leader = leaders[slot_of(query), query.window, query.template]
+        leader = leaders[query.slot, query.window, query.template]
         assert leader.at_most is not None
         if leader is not query:
             followers.append((query.name, leader.name))
@@ -204,14 +204,14 @@ def _accesses(
     """What the queries ask of each slot. One is covered if all of its queries are."""
     by_slot: dict[str, list[SlicedAggregation]] = {}
     for query in queries:
-        by_slot.setdefault(slot_of(query).name, []).append(query)
+        by_slot.setdefault(query.slot.name, []).append(query)
     accesses = []
     for slot, own in by_slot.items():
         names, cost = tuple(query.name for query in own), max(access_cost(query) for query in own)
         finish = sum(finish_cost(query) for query in own if query.name not in led)
         wholes = [covered[name] for name in names if name in covered]
         if len(wholes) == len(own):
-            covering = tuple(slot_of(candidate).name for candidate in wholes[0].candidates)
+            covering = tuple(candidate.slot.name for candidate in wholes[0].candidates)
             accesses.append(Access(slot, cost, covering, wholes[0].cost, names, finish))
         else:
             accesses.append(Access(slot, cost, queries=names, finish=finish))
