@@ -53,7 +53,7 @@ def batch() -> MemoryBatch:
 @pytest.mark.parametrize("method", ["fragments", "rows"])
 def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, *QUERIES)
-    expected = expectations(made, batch.statistics(made.groupings))
+    (expected,) = expectations([made], batch.statistics(made.groupings))
     taken = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     assert expected.keys() == {"k", "()"}
     for grouping, (table,) in zip(made.groupings, taken, strict=True):
@@ -66,7 +66,7 @@ def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str)
 @pytest.mark.parametrize("method", ["fragments", "rows"])
 def test_groups_that_no_query_selects_are_not_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WHERE k < '2' GROUP BY k")
-    (expected,) = expectations(made, batch.statistics(made.groupings)).values()
+    (expected,) = expectations([made], batch.statistics(made.groupings))[0].values()
     ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     counted = tally(table, made.groupings[0])
     assert expected.groups == counted.groups == 12
@@ -79,7 +79,7 @@ def test_events_between_windows_that_hop_leave_no_partials(batch: MemoryBatch, m
     text = f"SELECT k, count(*) AS n FROM s [RANGE 1 s SLIDE 30 s] {where} GROUP BY k"
     made = plan(method, text)
     statistics = batch.statistics(made.groupings)
-    (expected,) = expectations(replace(made, way="kernel"), statistics).values()
+    (expected,) = expectations([replace(made, way="kernel")], statistics)[0].values()
     ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
     counted = tally(table, made.groupings[0])
     assert expected.partials == pytest.approx(counted.partials, rel=0.25)
@@ -99,7 +99,7 @@ def test_what_is_known_before_is_what_a_batch_shows(batch: MemoryBatch) -> None:
 def test_what_is_not_known_is_assumed() -> None:
     made = plan("fragments", QUERIES[0])
     assert observed_before(Statistics(), made.groupings) is NOTHING_SEEN
-    assert expectations(made, Statistics()) == {}
+    assert expectations([made], Statistics()) == [{}] and expectations([made, made], None) == [{}, {}]
     of_sizes = observed_before(Statistics(events=3 * NOTHING_SEEN.events), made.groupings)
     assert (of_sizes.events, of_sizes.span) == (3 * NOTHING_SEEN.events, 3 * NOTHING_SEEN.span)
 

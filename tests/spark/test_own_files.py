@@ -16,7 +16,7 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import SourceError
 from mullion.language.types import BIGINT, TIMESTAMP
-from mullion.spark.files import read_ahead
+from mullion.spark.files import ReadAhead
 from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.progress import SparkCheckpoint
 from mullion.spark.source_log import SourceLog
@@ -142,9 +142,9 @@ def test_the_first_events_are_read_while_the_batch_is_planned(
     for at in range(3):
         write(tmp_path, f"{at}", list(range(40 * at, 40 * at + 60)))
     expected = answers(spark, tmp_path, "")[:1]
-    begun, later = Mock(wraps=read_ahead), Mock(wraps=read_ahead)
-    monkeypatch.setattr("mullion.spark.batch.read_ahead", begun)
-    monkeypatch.setattr("mullion.spark.pipeline.read_ahead", later)
+    begun, later = Mock(wraps=ReadAhead), Mock(wraps=ReadAhead)
+    monkeypatch.setattr("mullion.spark.batch.ReadAhead", begun)
+    monkeypatch.setattr("mullion.spark.pipeline.ReadAhead", later)
     monkeypatch.setattr("mullion.planner.few.FEW", 0)
     monkeypatch.setitem(globals(), "QUERIES", QUERIES[:1])
     assert answers(spark, tmp_path, "") == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mullion.algebra.lookups import Lookup, event_types
 from mullion.algebra.streams import Stream
@@ -59,7 +59,7 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     if tables:
         text += f"; {plural(len(tables), 'lookup')} of rows of tables, each done once for an event"
     only_kernel = "the kernel looks tables up" if tables else ""
-    return _because(replace(plan, groupings=groupings, only_kernel=only_kernel), "group_by_key_sets", text)
+    return _because(plan, "group_by_key_sets", text, groupings=groupings, only_kernel=only_kernel)
 
 
 def count_values(plan: Plan, seen: Observed) -> Plan:
@@ -84,7 +84,7 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
     if not counting:
         return plan
     text = f"{plural(served, 'holistic aggregate')} from {plural(len(counting), 'table')} of value counts"
-    return _because(replace(plan, groupings=(*plan.groupings, *counting)), "count_values", text)
+    return _because(plan, "count_values", text, groupings=(*plan.groupings, *counting))
 
 
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
@@ -98,7 +98,7 @@ def share_predicates(plan: Plan, seen: Observed) -> Plan:
     asked = sum(q.predicate is not None for q in plan.queries)
     bits = sum(len(g.bits) for g in groupings)
     text = f"{asked} with a WHERE, {bits} different: {plural(bits, 'bit')} of the signature"
-    return _because(replace(plan, groupings=groupings), "share_predicates", text)
+    return _because(plan, "share_predicates", text, groupings=groupings)
 
 
 def share_states(plan: Plan, seen: Observed) -> Plan:
@@ -120,7 +120,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     aggregates = sum(len(q.template.aggregates) for q in plan.queries)
     kept = sum(len(g.states) for g in groupings)
     text = f"{plural(aggregates, 'aggregate')} from {plural(kept, 'kept state')}"
-    return _because(replace(plan, groupings=groupings), "share_states", text)
+    return _because(plan, "share_states", text, groupings=groupings)
 
 
 def _has_kernels_own(grouping: Grouping) -> bool:
@@ -147,7 +147,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     groupings = tuple(checked(g) for g in plan.groupings)
     number = sum(len(g.checks) for g in groupings)
     text = f"{plural(number, 'expression')} can meet a bad value, which becomes NULL and is counted"
-    return _because(replace(plan, groupings=groupings), "count_bad_values", text)
+    return _because(plan, "count_bad_values", text, groupings=groupings)
 
 
 def compose_slices(plan: Plan, seen: Observed) -> Plan:
@@ -194,6 +194,10 @@ def _chosen(plan: Plan, choice: Choice) -> Plan:
     return replace(plan, reasons=_by_way(plan, choice.text))
 
 
+def _leave_way_open(plan: Plan, seen: Observed) -> Plan:
+    return _because(plan, choose_way.__name__, "it is chosen for all plans of a pass")
+
+
 def _keep_order(plan: Plan, seen: Observed) -> Plan:
     """Events get their place on the axis in their order, so one process takes them all."""
     alone = plan.axis.kind in ("events", "partitions")
@@ -201,9 +205,7 @@ def _keep_order(plan: Plan, seen: Observed) -> Plan:
     asked = FRAGMENTS if alone else plan.options.method
     kernels = [aggregation(g, seen, slices, asked) for g in plan.groupings]
     text = "ordered: the driver puts events in order, by time and arrival, and runs the kernel over them"
-    return _because(
-        replace(plan, way="ordered", methods=tuple(kernel.method for kernel in kernels)), "choose_way", text
-    )
+    return _because(plan, "choose_way", text, way="ordered", methods=tuple(kernel.method for kernel in kernels))
 
 
 def choose_synopses(plan: Plan, seen: Observed) -> Plan:
@@ -234,11 +236,13 @@ def make_plan(
     seen: Observed = NOTHING_SEEN,
     files: bool = False,
     axis: Axis = TIME_AXIS,
+    with_way: bool = True,
 ) -> Plan:
-    """The shared plan of the queries over a stream whose windows lie over one axis."""
+    """The shared plan of the queries over a stream whose windows lie over one axis. Without a way it is for who
+    chooses one for all plans of a pass (`reconsider`)."""
     plan = Plan(stream, tuple(queries), options, axis=axis, files=files)
     for rule in RULES:
-        plan = rule(plan, seen)
+        plan = (_leave_way_open if rule is choose_way and not with_way else rule)(plan, seen)
     return plan
 
 
@@ -282,6 +286,7 @@ def _distinct(items: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _because(plan: Plan, rule: str, text: str | Callable[[], str]) -> Plan:
+def _because(plan: Plan, rule: str, text: str | Callable[[], str], **changes: Any) -> Plan:
+    """The plan with what a rule changes, and why."""
     reason = Reason.of(rule, text) if isinstance(text, str) else Reason(rule, text)
-    return replace(plan, reasons=(*plan.reasons, reason))
+    return replace(plan, reasons=(*plan.reasons, reason), **changes)

@@ -248,9 +248,16 @@ def slices_of(
 ) -> int:
     """How many slices cover [low, high), or lie there within some of the windows; where they are very many, about how
     many, by a shorter stretch."""
+    return _slices_of(tuple(windows), low, high, slicing, None if within is None else tuple(within))
+
+
+@lru_cache(maxsize=1024)
+def _slices_of(
+    windows: tuple[Period, ...], low: int, high: int, slicing: str, within: tuple[Period, ...] | None
+) -> int:
+    """Remembered: a plan and what is expected of it ask for the same."""
     if high <= low:
         return 0
-    windows = tuple(windows)
     parts = -(-most_edges(windows, low, high, slicing) // MOST_COUNTED)
     stretch = max(1, (high - low) // max(1, parts))
     edges = edges_between(windows, low, low + stretch - 1, slicing=slicing)

@@ -110,13 +110,15 @@ class Planning:
             assert sharing_set.plan is not None
             check_complete(sharing_set.tier.entries, sharing_set.plan)
 
-    def _make_plans(self, queries: Sequence[SlicedAggregation]) -> None:
+    def _make_plans(self, queries: Sequence[SlicedAggregation], *, with_way: bool = True) -> None:
         """The plan of each set; one whose queries are the same stays."""
         state = self._state
         for sharing_set in state.sets.values():
             own = tuple(query for query in queries if query.name in sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:
-                sharing_set.plan = plan = make_plan(state.stream, own, state.options, seen=sharing_set.seen)
+                sharing_set.plan = plan = make_plan(
+                    state.stream, own, state.options, seen=sharing_set.seen, with_way=with_way
+                )
                 sharing_set.expected = {}
                 self._sharding.keep_together(sharing_set, plan)
 
@@ -128,10 +130,15 @@ class Planning:
         sets = [(own, own.plan) for own in state.sets.values() if own.plan is not None]
         files = batch.reads_files([grouping for _, plan in sets for grouping in plan.groupings])
         plans = reconsider([replace(plan, files=files) for _, plan in sets], [own.seen for own, _ in sets])
-        for (own, before), plan in zip(sets, plans, strict=True):
+        anew = [
+            (own, plan)
+            for (own, before), plan in zip(sets, plans, strict=True)
+            if statistics is not None or (plan.way, plan.methods) != (before.way, before.methods)
+        ]
+        for (own, _), expected in zip(anew, expectations([plan for _, plan in anew], state.statistics), strict=True):
+            own.expected = expected
+        for (own, _), plan in zip(sets, plans, strict=True):
             own.plan = plan
-            if statistics is not None or (plan.way, plan.methods) != (before.way, before.methods):
-                own.expected = {} if state.statistics is None else expectations(plan, state.statistics)
             if state.punctuations is None:  # whose events are all looked at here
                 self._sharding.move_the_large(own, plan, batch)
         events = self._expected_events(batch)
@@ -171,7 +178,7 @@ class Planning:
         self._looked_at = known.events or known.sampled
         has_moved = self._clusters.divide(known, queries)
         if has_moved:
-            self._make_plans(queries)
+            self._make_plans(queries, with_way=False)
         if was_misjudged:
             self._wait, self._waited = 1 if has_moved else min(2 * self._wait, LONGEST_WAIT), 0
         for own in state.sets.values():

@@ -38,12 +38,12 @@ from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
     FilePortions,
+    ReadAhead,
     RowGroup,
     by_change,
     can_tell_time,
     local,
     local_files,
-    read_ahead,
     read_outside,
     read_pieces,
     row_groups_of,
@@ -90,7 +90,7 @@ class SparkBatch:
         """`open_` gives the events, and the files that they are where the kernel may read these itself."""
         self._number, self._open, self._look = number, open_, look
         self._pieces_of: dict[frozenset[str], tuple[RowGroup, ...] | None] = {}
-        self._begun: tuple[FilePortions, Iterator[pa.Table]] | None = None
+        self._begun: tuple[FilePortions, ReadAhead] | None = None
         self._opening: Future[tuple[SparkEvents, list[str] | None]] | None = None
 
     @property
@@ -162,11 +162,12 @@ class SparkBatch:
         events, pieces = self._events, self._pieces_for(groupings)
         if pieces is not None and self._begun is None and events.executors().are_here:
             what = FilePortions.of(events.stream, groupings, pieces, events.portion, events.thinned)
-            self._begun = what, read_ahead(what.read(pieces))
+            self._begun = what, ReadAhead(what.read(pieces, events.executors().cores))
 
     def statistics(self, groupings: Sequence[Grouping], tables: BatchTables = ()) -> Statistics:
         events = replace(self._events, tables=tables)
-        return of_batch(events, self._pieces_for(groupings), groupings, tables, self._look)
+        begun = self._begun[1] if self._begun is not None and self._begun[0].is_one else None
+        return of_batch(events, self._pieces_for(groupings), groupings, tables, self._look, begun)
 
     def times(self, bounds: Stretch) -> Timed:
         return self._events.times(bounds)

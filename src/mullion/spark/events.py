@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.slices.tally import Tally
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import FilePortions, RowGroup, ThinnedFiles, local
+from mullion.spark.files import FilePortions, ReadAhead, RowGroup, ThinnedFiles, local
 from mullion.spark.own_session import Executors
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
@@ -56,7 +56,7 @@ class SparkEvents:
     """Only events of this stretch of time."""
     pieces: tuple[RowGroup, ...] | None = None
     """The row groups that the batch consists of, where the kernel may read them."""
-    begun: tuple[FilePortions, Iterator[pa.Table]] | None = None
+    begun: tuple[FilePortions, ReadAhead] | None = None
     """What is being read of them already."""
     tables: tuple[Prepared, ...] = ()
     """The tables that events are looked up in, as this batch finds them."""

@@ -9,7 +9,8 @@ columns in paths.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,6 +45,8 @@ MOST_FILES = 2000
 """Files of a batch whose footers the driver looks into."""
 SHORT = 16
 """Bytes a row, as they lie uncompressed in a file, up to which the texts of a column are short."""
+PARTS, LEAST_PART = 8, 100_000
+"""Where several threads read a portion, each takes a part of it at a time, of so many rows at least."""
 LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -168,26 +171,35 @@ def read_pieces(
     arrival: bool = False,
     most: int = AT_ONCE,
     thinned: ThinnedFiles | None = None,
+    threads: int = 1,
 ) -> Iterator[pa.Table]:
     """The columns of the pieces, with the event time as `t` in microseconds and, if asked for, the place within the
     batch. Each portion holds some pieces or, of a large row group, a part: less than twice `most` rows. Portions are
-    about equal: a small one costs a kernel with many queries nearly as much as a large one."""
+    about equal: a small one costs a kernel with many queries nearly as much as a large one. So many threads read."""
     chunk: list[pa.Table] = []
     rows, total = 0, sum(piece.rows for piece in pieces)
     enough = max(1, -(-total // max(1, total // most)))
     part = most if enough <= most or total < 2 * most else most // 2
     texts = _short(pieces, texts)
     also = () if thinned is None else [name for name in thinned.thinner.reads if name not in columns]
-    for path, groups, first, row in _by_file(pieces, most):
-        for table in _portions(path, groups, list({*columns, *also, time} - HIDDEN), texts, part):
-            events = _with_time(table, [*columns, *also], time)
+    wanted = list({*columns, *also, time} - HIDDEN)
+
+    def tables_of(read: _FilePart) -> Iterator[pa.Table]:
+        portions = _portions(read.path, read.groups, wanted, texts, part)
+        return (_with_time(table, [*columns, *also], time) for table in portions)
+
+    if any(piece.rows > most for piece in pieces):
+        threads = 1  # which goes through a large row group part by part
+    parts = _by_file(pieces, most if threads == 1 else max(LEAST_PART, most // PARTS))
+    for (path, _, first, row), tables in _side_by_side(parts, tables_of, threads):
+        for events in tables:
+            number = len(events)
             if arrival:
-                events = events.append_column(ARRIVAL, pa.array(np.arange(first, first + len(table))))
+                events = events.append_column(ARRIVAL, pa.array(np.arange(first, first + number)))
             if thinned is not None:
                 events = thinned.of(events, path, row).drop_columns(also)
             chunk.append(events)
-            first, row = first + len(table), row + len(table)
-            rows += len(table)
+            first, row, rows = first + number, row + number, rows + number
             if rows >= enough:
                 yield pa.concat_tables(chunk)
                 chunk, rows = [], 0
@@ -253,25 +265,34 @@ class FilePortions(NamedTuple):
         texts = tuple(name for name in columns if stream.types[name].kind == "string")
         return FilePortions(tuple(pieces), columns, stream.time_column, texts, takes_order(groupings), most, thinned)
 
-    def read(self, pieces: Sequence[RowGroup]) -> Iterator[pa.Table]:
+    @property
+    def is_one(self) -> bool:
+        """Whether all of them make one portion, and nothing is left out."""
+        return self.thinned is None and sum(piece.rows for piece in self.pieces) < 2 * self.most
+
+    def read(self, pieces: Sequence[RowGroup], threads: int = 1) -> Iterator[pa.Table]:
         """Of some of the pieces."""
         what = list(self.columns), self.time, self.texts
-        return read_pieces(pieces, *what, arrival=self.arrival, most=self.most, thinned=self.thinned)
+        return read_pieces(pieces, *what, arrival=self.arrival, most=self.most, thinned=self.thinned, threads=threads)
 
 
-def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+class ReadAhead:
     """The same tables; the first one is read from now on, and the next one while one is worked on."""
-    reader = ThreadPoolExecutor(1, thread_name_prefix="mullion-read")
-    return _handed_over(reader, reader.submit(next, tables, None), tables)
 
+    def __init__(self, tables: Iterator[pa.Table]) -> None:
+        self._tables = tables
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="mullion-read")
+        self._coming: Future[pa.Table | None] = self._reader.submit(next, tables, None)
 
-def _handed_over(
-    reader: ThreadPoolExecutor, coming: Future[pa.Table | None], tables: Iterator[pa.Table]
-) -> Iterator[pa.Table]:
-    with reader:
-        while (table := coming.result()) is not None:
-            coming = reader.submit(next, tables, None)
-            yield table
+    def first(self) -> pa.Table | None:
+        """The first table, for who looks at it before others work on it."""
+        return self._coming.result()
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        with self._reader:
+            while (table := self._coming.result()) is not None:
+                self._coming = self._reader.submit(next, self._tables, None)
+                yield table
 
 
 @dataclass(frozen=True)
@@ -342,19 +363,48 @@ def _unreadable(path: str, problem: Exception) -> SourceError:
     return SourceError(f"{path} cannot be read: {str(problem).splitlines()[0]}", hint=WHOLE)
 
 
-def _by_file(pieces: Sequence[RowGroup], most: int) -> Iterator[tuple[str, list[int], int, int]]:
-    """Neighbouring row groups of the same file, as many as the kernel takes at once, and the place of the first row in
-    the batch and in the file."""
+class _FilePart(NamedTuple):
+    """Neighbouring row groups of a file."""
+
+    path: str
+    groups: list[int]
+    first: int
+    """The place of the first row in the batch."""
+    row: int
+    """Its place in the file."""
+
+
+def _side_by_side(
+    parts: Iterator[_FilePart], read: Callable[[_FilePart], Iterator[pa.Table]], threads: int
+) -> Iterator[tuple[_FilePart, Iterable[pa.Table]]]:
+    """The parts in their order with what is read of them: the next ones are read meanwhile, one by each thread."""
+    if threads <= 1:
+        for part in parts:
+            yield part, read(part)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="mullion-decode") as pool:
+        coming: deque[tuple[_FilePart, Future[list[pa.Table]]]] = deque()
+        for part in parts:
+            coming.append((part, pool.submit(lambda own: list(read(own)), part)))
+            if len(coming) > threads:
+                first, tables = coming.popleft()
+                yield first, tables.result()
+        for first, tables in coming:
+            yield first, tables.result()
+
+
+def _by_file(pieces: Sequence[RowGroup], most: int) -> Iterator[_FilePart]:
+    """Neighbouring row groups of the same file, up to so many rows."""
     at: list[RowGroup] = []
     for piece in pieces:
         if at and (
             piece.path != at[0].path or sum(p.rows for p in at) + piece.rows > most or not _follows(at[-1], piece)
         ):
-            yield at[0].path, [p.group for p in at], at[0].first, at[0].row
+            yield _FilePart(at[0].path, [p.group for p in at], at[0].first, at[0].row)
             at = []
         at.append(piece)
     if at:
-        yield at[0].path, [p.group for p in at], at[0].first, at[0].row
+        yield _FilePart(at[0].path, [p.group for p in at], at[0].first, at[0].row)
 
 
 def _follows(before: RowGroup, piece: RowGroup) -> bool:

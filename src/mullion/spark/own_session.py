@@ -46,6 +46,8 @@ class OwnSession:
         self._started: SparkSession | None = None
         self.current: SparkSession | None = None
         """The session in use, if one was needed so far."""
+        self._executors: Executors | None = None
+        """Where its tasks run: every batch asks, and asking the JVM takes a millisecond."""
 
     def get(self) -> SparkSession:
         """The session with the settings that answers depend on; started when it is first needed."""
@@ -69,7 +71,10 @@ class OwnSession:
         master = str(self._config.get("spark.master", "local[*]"))
         if self.is_ours and is_local(master) and "spark.default.parallelism" not in self._config:
             return Executors(cores_here(master), are_here=True)
-        return Executors.of(self.get())
+        session = self.get()
+        if self._executors is None:
+            self._executors = Executors.of(session)
+        return self._executors
 
     @property
     def is_ours(self) -> bool:

@@ -7,7 +7,7 @@ files to read. The kernel tells late events from others in the same pass; Spark 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +27,7 @@ from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import FilePortions, RowGroup, read_ahead, read_pieces, shares
+from mullion.spark.files import FilePortions, ReadAhead, RowGroup, read_pieces, shares
 from mullion.spark.native import native_frame, native_partials
 from mullion.storage.files import serialised
 
@@ -164,7 +164,7 @@ def _from_files(events: SparkEvents, together: Pass, pieces: Sequence[RowGroup],
     if executors.are_here:
         load = load._replace(job=replace(job, threads=executors.cores))
         begun = events.begun[1] if events.begun is not None and events.begun[0] == what else None
-        return list(load.partials_of(read_ahead(what.read(pieces)) if begun is None else begun))
+        return list(load.partials_of(begun or ReadAhead(what.read(pieces, executors.cores))))
     parts = shares(pieces, executors.cores)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,7 +189,7 @@ class _Load(NamedTuple):
         """The partials of the pieces."""
         return self.partials_of(self.what.read(pieces))
 
-    def partials_of(self, tables: Iterator[pa.Table]) -> Iterator[Portion]:
+    def partials_of(self, tables: Iterable[pa.Table]) -> Iterator[Portion]:
         for table in tables:
             yield partials_of(self.stretch.of(table), self.job, self.bounds)
 

@@ -24,7 +24,7 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, evenly_spread, scattered, statistics_of
 from mullion.spark.events import SparkEvents, send
-from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, heads, local, row_groups_of
+from mullion.spark.files import MOST_FILES, ReadAhead, RowGroup, can_tell_time, heads, local, row_groups_of
 from mullion.spark.footers import FileExtent, extent_of_files
 from mullion.spark.options import reads_alike
 from mullion.spark.sources import TEXT_FORMATS, table_files
@@ -54,12 +54,17 @@ class LastLook:
         self._sample: tuple[object, Sample] | None = None
 
     def at(
-        self, pieces: Sequence[RowGroup], stream: Stream, groupings: Sequence[Grouping], tables: BatchTables = ()
+        self,
+        pieces: Sequence[RowGroup],
+        stream: Stream,
+        groupings: Sequence[Grouping],
+        tables: BatchTables = (),
+        begun: ReadAhead | None = None,
     ) -> Statistics:
         """Of pieces that the kernel may read all of that the groupings need."""
         files = {path: _changed(path) for path in dict.fromkeys(piece.path for piece in pieces)}
         if any(grouping.lookups for grouping in groupings):
-            return statistics_of(self._sampled(pieces, stream, groupings, files), groupings, tables)
+            return statistics_of(self._sampled(pieces, stream, groupings, files, begun), groupings, tables)
         asked = stream, [(g.keys, g.predicates) for g in groupings]
         if self._last is not None and self._last[0] == asked and files.items() <= self._last[1].items():
             _, before, known = self._last
@@ -68,7 +73,7 @@ class LastLook:
             rows = sum(piece.rows for piece in pieces)
             if known.events is not None and max(MOST_SAMPLED, known.events // LARGE_PART) < rows:
                 return _of_part(known, rows, extent_of_files(list(files), stream.time_column))
-        known = statistics_of(self._sampled(pieces, stream, groupings, files), groupings)
+        known = statistics_of(self._sampled(pieces, stream, groupings, files, begun), groupings)
         self._last = asked, files, known
         return known
 
@@ -78,11 +83,13 @@ class LastLook:
         stream: Stream,
         groupings: Sequence[Grouping],
         files: Mapping[str, int | None],
+        begun: ReadAhead | None,
     ) -> Sample:
         columns = sorted(dividing_columns(groupings))
         asked = stream, columns, tuple(pieces), files
         if self._sample is None or self._sample[0] != asked:
-            self._sample = asked, _from_pieces(pieces, stream, columns)
+            read = None if begun is None else begun.first()
+            self._sample = asked, _from_pieces(pieces, stream, columns, read)
         return self._sample[1]
 
 
@@ -107,11 +114,13 @@ def of_batch(
     groupings: Sequence[Grouping],
     tables: BatchTables = (),
     look: LastLook | None = None,
+    begun: ReadAhead | None = None,
 ) -> Statistics:
-    """Of a batch, from its pieces where the kernel may read all that the groupings need of them."""
+    """Of a batch, from its pieces where the kernel may read all that the groupings need of them. `begun`: all that the
+    groupings need is being read already, as one table."""
     if pieces is None or kernel_columns(groupings) is None:
         return statistics_of(_first(events, groupings), groupings, tables)
-    return (look or LastLook()).at(pieces, events.stream, groupings, tables)
+    return (look or LastLook()).at(pieces, events.stream, groupings, tables, begun)
 
 
 def of_files_now(stream: Stream, groupings: Sequence[Grouping], look: LastLook | None = None) -> Statistics:
@@ -137,22 +146,20 @@ def _extent_alone(extent: FileExtent | None) -> Statistics:
     return Statistics(events, extent.oldest, extent.newest, 0, extent.source, times_from)
 
 
-def _from_pieces(pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[str]) -> Sample:
-    """Events from row groups all over the batch."""
+def _from_pieces(
+    pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[str], read: pa.Table | None = None
+) -> Sample:
+    """Events from row groups all over the batch, or from all that was read of it."""
     rows = sum(piece.rows for piece in pieces)
     types = {name: stream.types[name] for name in columns}
     texts = [name for name, type_ in types.items() if type_.kind == "string"]
-    filled = [piece for piece in pieces if piece.rows]
     is_whole = rows <= MOST_SAMPLED
-    chosen = filled if is_whole else [filled[at] for at in evenly_spread(len(filled), MOST_PIECES)]
-    share = 1 if is_whole else len(chosen)
-
-    def sampled_of(piece: RowGroup) -> list[pa.Table]:
-        tables = heads([piece], columns, stream.time_column, texts, MOST_DECODED // share)
-        return [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
-
-    with in_threads(cores()) as run:
-        parts = [part for own in run(sampled_of, chosen) for part in own]
+    if read is None:
+        parts = _some_rows(pieces, columns, stream.time_column, texts, is_whole=is_whole)
+    else:
+        own = read.select([*columns, TIME]).to_batches()
+        taken = [scattered(len(batch), -(-MOST_SAMPLED * len(batch) // rows)) for batch in own]
+        parts = [pa.Table.from_batches([batch]).take(pa.array(at)) for batch, at in zip(own, taken, strict=True)]
     sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
     dictionaries = {name: _different(sampled.column(name)) for name in texts}
     inputs = Input(types)
@@ -161,6 +168,22 @@ def _from_pieces(pieces: Sequence[RowGroup], stream: Stream, columns: Sequence[s
     )
     sample = Sample(sampled, inputs, is_whole, rows, events_from=FOOTERS, dictionaries=dictionaries)
     return sample if extent is None else _extended(sample, extent)
+
+
+def _some_rows(
+    pieces: Sequence[RowGroup], columns: Sequence[str], time: str, texts: Sequence[str], *, is_whole: bool
+) -> list[pa.Table]:
+    """Some of the first rows of pieces all over the batch, or all rows."""
+    filled = [piece for piece in pieces if piece.rows]
+    chosen = filled if is_whole else [filled[at] for at in evenly_spread(len(filled), MOST_PIECES)]
+    share = 1 if is_whole else len(chosen)
+
+    def sampled_of(piece: RowGroup) -> list[pa.Table]:
+        tables = heads([piece], columns, time, texts, MOST_DECODED // share)
+        return [table.take(pa.array(scattered(len(table), MOST_SAMPLED // share))) for table in tables]
+
+    with in_threads(cores()) as run:
+        return [part for own in run(sampled_of, chosen) for part in own]
 
 
 def _extended(sample: Sample, extent: FileExtent) -> Sample:
