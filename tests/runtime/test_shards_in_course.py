@@ -9,9 +9,11 @@ import pytest
 
 from batch_course import BY_KEY, Course, event, query
 from moving_clusters import moving_clusters
+from mullion.memory import Memory
 from mullion.options import Options
 from mullion.runtime import sharding_choice
 from mullion.testing import Crash, crash_at
+from without_spark import EngineWithoutSpark, local_engine
 
 
 class TestShards:
@@ -103,3 +105,43 @@ class TestShards:
             answers.append([course.answers(own.name) for own in asked])
         assert answers[0][0][0] == (10, "a", 4)
         assert all(own == answers[0] for own in answers)
+
+
+class TestShedding:
+    SCRIPT = (
+        "CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) USING parquet OPTIONS (path 'x') TIMESTAMP BY ts "
+        "WHEN BEHIND SHED RANDOM AT MOST 50 PERCENT MARK EXACT; "
+        "CREATE QUERY q AS SELECT k, count(*) AS n, percentile(x, 0.5) AS m FROM s [RANGE 40 us SLIDE 20 us] GROUP BY k"
+    )
+
+    def take(self, engine: EngineWithoutSpark, number: int, *, sheds: bool) -> bool:
+        """Let the engine take a batch; whether anything is in shards then."""
+        run = engine._runs.of("s")
+        run.overload.monitor.steps["shed"] = 2 if sheds else 0
+        engine.deliver("s", [event(20 * number + at, "abcdefgh"[at % 8], at) for at in range(20)], number)
+        assert run.overload.thinning.is_whole != sheds
+        return any(own.shards for own in run.sets.values())
+
+    def test_nothing_is_moved_while_events_are_shed(self) -> None:
+        answers = []
+        for above in (0, 200_000):
+            with local_engine(self.SCRIPT, shard_above=above) as engine:
+                moved = [self.take(engine, number, sheds=number < 3) for number in range(5)]
+                assert moved == [False] * 3 + [above == 0] * 2
+                engine.end("s")
+                answers.append(
+                    engine.results("q").to_arrow().sort_by([("window_end", "ascending"), ("k", "ascending")])
+                )
+        assert answers[0].to_pylist() == answers[1].to_pylist()
+
+    def test_what_is_in_shards_stays_there(self) -> None:
+        with local_engine(self.SCRIPT, shard_above=0) as engine:
+            assert [self.take(engine, number, sheds=number > 0) for number in range(3)] == [True] * 3
+
+    def test_what_would_not_fit_is_moved_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with local_engine(self.SCRIPT) as engine:
+            assert not self.take(engine, 0, sheds=True)
+            (own,) = engine.runs["s"].sets.values()
+            most = max(entry.size for entry in own.tier.entries)
+            monkeypatch.setattr(Memory, "python", property(lambda self: 4 * most))
+            assert self.take(engine, 1, sheds=True)

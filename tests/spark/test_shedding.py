@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from mullion import reference
 from mullion.algebra.streams import EVENT, WEIGHT
 from mullion.engine import Engine
-from mullion.kernels.thinning import Thinning, cut_by, hash_text, identity_hash, in_order_of_worth
+from mullion.kernels.thinning import WHOLE, Thinning, cut_by, hash_text, identity_hash, in_order_of_worth
 from mullion.language.parse import parse_query
 from mullion.runtime.overload import Overload
 
@@ -56,14 +56,17 @@ def written(folder: Path) -> list[tuple[Path, pa.Table]]:
     return made
 
 
-def answers(spark: SparkSession, folder: Path, behind: str, thinning: Any, way: str, **options: Any) -> dict[str, Any]:
+def answers(
+    spark: SparkSession, folder: Path, behind: str, thinning: Any, way: str, at_once: int = 2, **options: Any
+) -> dict[str, Any]:
+    """What a run answers that takes so many files in a batch."""
     with pytest.MonkeyPatch.context() as patch, Engine(spark, way=way, **options) as engine:
         decided: list[Thinning] = []
         patch.setattr(Overload, "_decided", lambda self, batch: decided.append(thinning(batch)) or decided[-1])
         engine.execute(
-            f"CREATE STREAM s (ts TIMESTAMP, k STRING, x INT, v DOUBLE) USING parquet OPTIONS (path '{folder}') "
-            f"TIMESTAMP BY ts WHEN BEHIND {behind} MARK EXACT; CREATE QUERY totals AS {TOTALS}; CREATE QUERY groups AS "
-            f"{GROUPS}; CREATE QUERY every AS {EVERY}"
+            f"CREATE STREAM s (ts TIMESTAMP, k STRING, x INT, v DOUBLE) USING parquet OPTIONS (path '{folder}', "
+            f"maxFilesPerTrigger '{at_once}') TIMESTAMP BY ts WHEN BEHIND {behind} MARK EXACT; "
+            f"CREATE QUERY totals AS {TOTALS}; CREATE QUERY groups AS {GROUPS}; CREATE QUERY every AS {EVERY}"
         )
         if way == "kernel":
             engine.execute(f"CREATE QUERY pairs AS {PAIRS}")
@@ -71,7 +74,8 @@ def answers(spark: SparkSession, folder: Path, behind: str, thinning: Any, way: 
         found = {name: engine.results(name).to_arrow().to_pylist() for name in engine.catalog.queries}
         counts = engine.counts["s"]
         assert counts.events + counts.shed == 2 * ROWS
-        return found | {"stream": engine.catalog.streams["s"], "shed": counts.shed}
+        in_shards = any(own.shards for own in engine.runs["s"].sets.values())
+        return found | {"stream": engine.catalog.streams["s"], "shed": counts.shed, "in_shards": in_shards}
 
 
 def close(one: Any, other: Any) -> bool:
@@ -117,10 +121,13 @@ def micros(row: dict[str, Any]) -> dict[str, int]:
 
 @pytest.mark.parametrize(("behind", "cut"), [("SHED RANDOM", Thinning(2.0)), ("SHED BY x", Thinning(2.0, 50.0, 0.5))])
 def test_groups_in_shards_keep_the_same_events(spark: SparkSession, tmp_path: Path, behind: str, cut: Thinning) -> None:
+    """The first batch is whole, since nothing is moved to shards while events are shed."""
     written(tmp_path / "s")
     plain, sharded = (
-        answers(spark, tmp_path / "s", behind, lambda b: cut, "kernel", shard_above=most) for most in (200_000, 1)
+        answers(spark, tmp_path / "s", behind, lambda b: cut if b.number else WHOLE, "kernel", 1, shard_above=most)
+        for most in (200_000, 1)
     )
+    assert sharded["in_shards"] and not plain["in_shards"] and sharded["shed"] == plain["shed"] > 0
     assert_alike(plain["groups"], sharded["groups"])
 
 

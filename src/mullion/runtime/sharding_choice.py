@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
+from mullion.memory import ANSWERING
 from mullion.planner.plan import Grouping, Plan
 from mullion.runtime.batch import Batch
 from mullion.runtime.relation_shards import SHARDS
@@ -16,6 +17,8 @@ COUNTED = 10
 """So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
 HELD = 40
 """Rows of sub-windows that stay on the driver, for each group that may."""
+ROOM = 2
+"""While events are shed, so many times what is held must fit into memory: the next batch adds to it."""
 
 
 class ShardingChoice:
@@ -23,7 +26,9 @@ class ShardingChoice:
         self._state = state
 
     def move_the_large(self, sharing_set: SharingSet, plan: Plan, batch: Batch) -> None:
-        """Move groupings with very many groups to shards, before their partials would come to the driver."""
+        """Move groupings with very many groups to shards, before their partials would come to the driver. While events
+        are shed only those go whose sub-windows would not fit: the burst passes, nothing comes back from shards, and to
+        move is the most work just when there is no time for it."""
         self.keep_together(sharing_set, plan)
         for family in _families(plan):
             here = [grouping for grouping in family if grouping.name not in sharing_set.shards]
@@ -38,12 +43,14 @@ class ShardingChoice:
                 self._move(sharing_set, family)
 
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
+        held = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
+        if not self._state.overload.thinning.is_whole:
+            return ROOM * ANSWERING * sum(entry.size for entry in held) > self._state.memory().python
         limit = self._state.options.shard_above
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
-        partials = sum(len(e.slices) for e in sharing_set.tier.entries if e.grouping == grouping.name)
         most = limit * COUNTED if grouping.counted else limit
-        return sharing_set.groups[grouping.name] > most or partials > HELD * limit
+        return sharing_set.groups[grouping.name] > most or sum(len(entry.slices) for entry in held) > HELD * limit
 
     def _groups(self, grouping: Grouping, plan: Plan, batch: Batch, limit: int) -> int:
         """About how many groups a grouping has: from the statistics of the batch, or from its first events."""

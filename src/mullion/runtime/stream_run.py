@@ -27,7 +27,6 @@ import pyarrow as pa
 from mullion.catalog.closing import more_after_the_end
 from mullion.catalog.summaries import StreamStructure
 from mullion.language.query import TIME_AXIS
-from mullion.memory import Memory
 from mullion.planner.schedules.deadlines import Deadline
 from mullion.planner.sliced import SlicedAggregation
 from mullion.questions_first import give_way
@@ -74,7 +73,7 @@ class StreamRun(StreamState):
 
     @cached_property
     def state_memory(self) -> StateMemory:
-        return StateMemory(self.memory or (lambda: Memory.divided(self.options.memory_limit)), Scratch())
+        return StateMemory(self.memory, Scratch())
 
     # Queries
 

@@ -90,9 +90,9 @@ class StreamState(RunState):
         stream are, `relations_read` the oldest batch with events that these have yet to look up, `summary_share` the
         bytes for a summary without MEMORY."""
         super().__init__(stream.name, sink, options, journal=journal, tables=tables, published=published)
-        self.stream, self.source, self.static, self.memory = stream, source, static, memory
+        self.stream, self.source, self.static, self.lookups = stream, source, static, LookupTables(tables)
+        self.memory = memory or (lambda: Memory.divided(options.memory_limit))
         self.relations_stand, self.relations_read = relations_stand, relations_read
-        self.lookups = LookupTables(tables)
         self.relations_stood: Standings = {}
         """Where relations stood at the last commit, at the least: what they had taken may be gone here."""
         self.rows_of_static: list[int | None] | None = None
