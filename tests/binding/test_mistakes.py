@@ -151,6 +151,11 @@ def test_reading_goes_on_behind_the_next_semicolon() -> None:
         ("cuont(x)", "unknown function 'cuont'", "did you mean 'count'?"),
         ("max(uper(k))", "unknown function 'uper'", "did you mean 'upper'?"),
         ("frobnicate(x)", "unknown function 'frobnicate'", ""),
+        ("cuont(*)", "unknown function 'cuont'", "did you mean 'count'?"),
+        ("max(x) + CUONT(*)", "unknown function 'cuont'", "did you mean 'count'?"),
+        ("corr(*)", "the function corr is not supported yet", "list those that are"),
+        ("upper(*)", "upper does not take *", "only count does"),
+        ("max(concat(*))", "concat does not take *", "only count does"),
     ],
 )
 def test_functions_that_spark_has_are_not_supported_and_others_are_unknown(call: str, message: str, hint: str) -> None:
@@ -159,6 +164,15 @@ def test_functions_that_spark_has_are_not_supported_and_others_are_unknown(call:
         engine.execute(f"{STREAM}; CREATE QUERY q AS SELECT {call} AS c FROM s {WINDOW}")
     assert refused.value.message == message
     assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "clauses", ["WHERE cuont(*) > 3", "GROUP BY cuont(*)", "GROUP BY k HAVING cuont(*) > 3", "ORDER BY cuont(*)"]
+)
+def test_an_unknown_function_is_told_before_its_star(clauses: str) -> None:
+    with pytest.raises(CheckError, match="unknown function 'cuont'") as refused:
+        Engine().execute(f"{STREAM}; CREATE QUERY q AS SELECT count(*) AS c FROM s {WINDOW} {clauses}")
+    assert refused.value.hint == "did you mean 'count'?"
 
 
 def test_the_list_of_sparks_functions() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mullion.errors import CheckError, NotSupported, ParseError, closest
 from mullion.language import types
-from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, OUTPUTS
+from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY, OUTPUTS, STAR
 from mullion.language.durations import interval, is_unit
 from mullion.language.literals import days, parsed_instant
 from mullion.language.query import AggregateCall, Call, Expr, Literal
@@ -93,22 +93,29 @@ def call(c: TokenReader, parse: Parse, operand: Parse) -> Expr:
         function, args = _trim(c, parse)
     elif name == "position":
         args = _position(c, parse, operand)
+    elif c.is_symbol("*") and c.is_symbol(")", 1):
+        function, args = name + STAR, ()
+        c.step()
     elif c.word() == "distinct":
-        raise ParseError(f"DISTINCT is for aggregates, and {name} is none", c.place(c.at))
+        raise _for_aggregates(c, name)
     if args is None:
         args = _arguments(c, name, parse)
     c.expect_symbol(")")
     _refuse_over(c)
     if c.word() == "filter":
-        raise ParseError(f"FILTER is for aggregates, and {name} is none", c.place(c.at))
+        raise _for_aggregates(c, name)
     return Call(function, args, place=c.since(start))
+
+
+def _for_aggregates(c: TokenReader, name: str) -> ParseError:
+    """The error for a word that stands with aggregates alone."""
+    message = f"{c.token.text.upper()} is for aggregates, and {name} is none"
+    return ParseError(message, c.place(c.at), hint=closest(name, AGGREGATES))
 
 
 def _arguments(c: TokenReader, name: str, parse: Parse) -> tuple[Expr, ...]:
     if c.is_symbol(")"):
         return ()
-    if c.is_symbol("*"):
-        raise ParseError(f"{name} does not take *", c.place(c.at), hint=closest(name, AGGREGATES) or "only count does")
     args = [parse(c)]
     if name in ("substring", "substr") and c.accept("from"):
         args.append(parse(c))

@@ -33,6 +33,10 @@ AGGREGATES = {
 }
 """Every name an aggregate may be written by, and its canonical one."""
 
+STAR = "(*)"
+"""What is added to the name of a function that is called with *. None has such a name: whoever knows the functions says
+whether it is unknown, or does not take *."""
+
 OUTPUTS = ("istream", "dstream", "rstream", "wstream")
 """The output streams."""
 

@@ -234,6 +234,7 @@ def _group_by(
         return (), source
     c.expect("by")
     while True:
+        _refuse_sets_of_keys(c)
         if c.word() == "window" and c.is_symbol("(", 1):
             source = _windowed(c, source)
         else:
@@ -244,7 +245,20 @@ def _group_by(
             elif term is not None:
                 terms.append(term)
         if not c.accept_symbol(","):
+            _refuse_sets_of_keys(c)
             return tuple(terms) or (Literal(True, BOOLEAN),), source
+
+
+def _refuse_sets_of_keys(c: TokenReader) -> None:
+    """ROLLUP, CUBE and GROUPING SETS, among the terms of GROUP BY or after them."""
+    ahead = 1 if c.word() == "with" else 0
+    is_one = c.word(ahead) in ("rollup", "cube") and (ahead or c.is_symbol("(", 1))
+    is_sets = c.is_words("grouping", "sets")
+    if is_one or is_sets:
+        start = c.at + ahead
+        hint = "write a query for each set of keys, such as GROUP BY a, b and GROUP BY a: they share their work anyway"
+        what = "GROUPING SETS" if is_sets else c.word(ahead).upper()
+        raise NotSupported(what, c.place(start, start + len(what.split())), hint=hint)
 
 
 def _windowed(c: TokenReader, source: Source) -> Source:

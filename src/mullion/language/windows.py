@@ -20,6 +20,7 @@ from mullion.language.expressions import expression_list
 from mullion.language.limits import FURTHEST, MOST_ROWS
 from mullion.language.literals import parsed_instant
 from mullion.language.query import Column, Named, Window
+from mullion.language.render_expressions import render_string
 from mullion.language.token_reader import TokenReader
 from mullion.language.tokens import Kind
 
@@ -173,7 +174,7 @@ def _landmark(c: TokenReader, draft: _Draft) -> int:
         draft.bare.append(c.since(start))
         return landmark
     if c.word() != "timestamp":
-        raise c.expected("TIMESTAMP or a whole number", "timestamp")
+        raise _no_timestamp(c, "TIMESTAMP or a whole number")
     landmark = timestamp(c)
     draft.timed.append(c.since(start))
     return landmark
@@ -193,9 +194,19 @@ def _number(c: TokenReader) -> int:
 def timestamp(c: TokenReader) -> int:
     """TIMESTAMP '...' in microseconds since the epoch."""
     start = c.at
-    c.expect("timestamp")
+    if not c.accept("timestamp"):
+        raise _no_timestamp(c, "TIMESTAMP")
     text = c.string("a string with date and time")
     return parsed_instant(text, c.since(start))
+
+
+def _no_timestamp(c: TokenReader, wanted: str) -> ParseError:
+    """The error where an instant is expected. A string says which one is meant, also after DATE."""
+    error = c.expected(wanted, "timestamp")
+    string = c.ahead() if c.word() == "date" else c.token
+    if string.kind is Kind.STRING:
+        error.hint = f"write TIMESTAMP {render_string(string.text)}"
+    return error
 
 
 def grouping(c: TokenReader) -> tuple[Window, Column]:

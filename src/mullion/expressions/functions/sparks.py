@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from mullion.errors import CheckError, NotSupported, Place, TextError, closest
+from mullion.language.dialect import STAR
 
 BEYOND_ITS_ARGUMENTS = frozenset(
     (
@@ -36,8 +37,13 @@ def unknown_function(name: str, place: Place | None, known: Iterable[str]) -> Te
     'approx_percentile is'
     >>> unknown_function("cuont", None, ["or", "count"]).hint
     "did you mean 'count'?"
+    >>> unknown_function("upper(*)", None, ["upper"]).message
+    'upper does not take *'
     """
     known = list(known)
+    name, has_star = name.removesuffix(STAR), name.endswith(STAR)
+    if has_star and name.lower() in known:
+        return CheckError(f"{name} does not take *", place, hint="only count does")
     if name.lower() in BEYOND_ITS_ARGUMENTS:
         hint = "what a query says of an event may depend on the event alone, so that a restart says the same"
         return CheckError(f"the function {name} is not allowed", place, hint=hint)
