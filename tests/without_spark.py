@@ -17,7 +17,7 @@ again with its files.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from memory_batch import MemorySource, Rows, evaluated, from_files
 from mullion.algebra.streams import Stream
 from mullion.engine import Engine
+from mullion.errors import Place
 from mullion.expressions.vector import Vector
 from mullion.planner.plan import Grouping
 from mullion.runtime.batch import Batch
@@ -114,6 +115,9 @@ class MemoryBackend(SparkBackend):
     def session(self) -> Any:
         self.check_open()
         return SESSION
+
+    def check_there(self, streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
+        pass
 
     def source_of(self, stream: Stream, notes: Path) -> MemorySource:
         return MemorySource(stream, forgets=True)

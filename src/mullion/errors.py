@@ -140,6 +140,10 @@ class SourceError(MullionError):
     """A stream or table cannot be read."""
 
 
+class NothingThere(SourceError, TextError):
+    """Nothing lies where a stream or table is to be read."""
+
+
 class CheckpointError(MullionError):
     """A checkpoint cannot be continued from."""
 

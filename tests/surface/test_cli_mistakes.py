@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mullion.spark.own_session import OwnSession
 from surface.shell import (
     SCRIPT,
     inside,
@@ -48,6 +49,19 @@ class TestMistakes:
         (here / "bytes.sql").write_bytes(b"-- fine\n\xff")
         result = inside("explain", "bytes.sql")
         assert (result.code, result.stderr) == (1, "error: bytes.sql is not UTF-8 text (line 2)\n  save it as UTF-8\n")
+
+    @pytest.mark.parametrize("more", [(), ("--follow",), ("--checkpoint", "state")])
+    def test_a_stream_with_nothing_at_its_path(
+        self, here: Path, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(OwnSession, "get", lambda own: pytest.fail("Spark was started"))
+        (here / "wrong.sql").write_text(SCRIPT.replace("path 'data'", "path 'date'").replace("EXPLAIN;", ""))
+        result = inside("run", "wrong.sql", "--out", "nothing", *more)
+        assert (result.code, result.stdout) == (1, "")
+        lines = result.stderr.splitlines()
+        assert lines[:2] == [f"error: trades: there is nothing at {here / 'date'}", "  line 2, column 24"]
+        assert lines[3:] == [" " * 27 + "^^^^^^^^^^^", "  check the path in OPTIONS"]
+        assert not (here / "nothing").exists() and not (here / "state").exists()
 
     def test_a_duration_that_is_none(self, here: Path) -> None:
         result = inside("run", "script.sql", "--out", "nothing", "--for", "1 fortnight")

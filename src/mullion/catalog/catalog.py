@@ -24,6 +24,8 @@ class Catalog:
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
+        self.path_places: dict[str, Place] = {}
+        """Where the paths of streams are written, by the names of these."""
         self.queries: dict[str, Relation] = {}
         self.materialized: dict[str, Relation] = {}
         """The queries that others may read in FROM."""
@@ -39,7 +41,7 @@ class Catalog:
         other = Catalog()
         other.streams, other.tables, other.queries = self.streams.copy(), self.tables.copy(), self.queries.copy()
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
-        other.materialized = self.materialized.copy()
+        other.materialized, other.path_places = self.materialized.copy(), self.path_places.copy()
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
@@ -49,10 +51,12 @@ class Catalog:
         """Hold again what a copy holds that was made before."""
         vars(self).update(vars(before))
 
-    def add_stream(self, stream: Stream, place: Place | None = None) -> None:
+    def add_stream(self, stream: Stream, place: Place | None = None, path_place: Place | None = None) -> None:
         self._check_no_result(stream.name, place)
         _new(stream.name, self._relation_names, STREAM_OR_TABLE, place)
         self.streams[stream.name] = stream
+        if path_place is not None:
+            self.path_places[stream.name] = path_place
 
     def stream(self, name: str, place: Place | None = None) -> Stream:
         """The stream of this name."""

@@ -65,7 +65,8 @@ class Operation:
         """Begin to read the streams that queries or questions need. `reading` is called when Spark is there."""
         pause = self._pause(every, follow=follow)
         self.stopping.clear()
-        streams = self._asked_streams()
+        streams = asked_streams(self._catalog)
+        self._backend.check_there(streams, self._catalog.path_places)
         if close:
             check_close([(stream.name, not never_ends(stream)) for stream in streams], follow=follow)
         self._take_up()
@@ -84,15 +85,6 @@ class Operation:
         for run in runs:
             self._start_feed(run, reading, close=close or self._directories.checkpoint is None, every=pause)
         self.heartbeats.start()
-
-    def _asked_streams(self) -> list[Stream]:
-        catalog = self._catalog
-        asked = {stream for query in catalog.queries.values() for stream in query.streams}
-        asked |= {synopsis.stream for synopsis in catalog.synopses.values()}
-        asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
-        if not asked:
-            raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
-        return [stream for name, stream in catalog.streams.items() if name in asked]
 
     def _take_up(self) -> None:
         """Take the locks, and go on from the checkpoint; queries that are new to it enter now."""
@@ -180,3 +172,13 @@ class Operation:
             feed.raise_failure()
         if feeds:
             self._answers.finish()
+
+
+def asked_streams(catalog: Catalog) -> list[Stream]:
+    """The streams that are read: those of queries and synopses, and those that keep events."""
+    asked = {stream for query in catalog.queries.values() for stream in query.streams}
+    asked |= {synopsis.stream for synopsis in catalog.synopses.values()}
+    asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
+    if not asked:
+        raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
+    return [stream for name, stream in catalog.streams.items() if name in asked]

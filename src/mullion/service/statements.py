@@ -12,7 +12,7 @@ from mullion.catalog.catalog import Catalog
 from mullion.catalog.dropping import check_unneeded
 from mullion.catalog.summaries import checked_summary
 from mullion.catalog.synopses import checked_synopsis
-from mullion.errors import MullionError, refuse
+from mullion.errors import MullionError, Place, refuse
 from mullion.language.parse import read_script
 from mullion.language.query import Query
 from mullion.language.script import (
@@ -42,7 +42,7 @@ class Statements:
         catalog: Catalog,
         questions: list[Query],
         *,
-        columns_of: Callable[[str, str, Mapping[str, str]], Columns],
+        columns_of: Callable[[str, str, Mapping[str, str], Place | None], Columns],
         add: Callable[[Query], Relation],
         explain: Callable[[str | None], Explanation],
         answer: Callable[[Query], OneAnswer],
@@ -121,15 +121,22 @@ class Statements:
     def _create_stream(self, create: CreateStream) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
-        columns = create.columns or self._columns_of(create.name, format_, dict(options))
+        at = _place_of_path(create)
+        columns = create.columns or self._columns_of(create.name, format_, dict(options), at)
         limits = create.keep, create.keep_rows, create.ahead, create.time, create.idle, create.shedding
         named = create.name, columns, create.time_column, create.lateness, format_, options
         stream = Stream(*named, *limits, create.punctuation, create.memory)
-        self._catalog.add_stream(stream.check(create.place, create.time_place), create.name_place)
+        self._catalog.add_stream(stream.check(create.place, create.time_place), create.name_place, at)
 
     def _create_table(self, create: CreateTable) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
-        columns = create.columns or self._columns_of(create.name, format_, dict(options))
+        columns = create.columns or self._columns_of(create.name, format_, dict(options), _place_of_path(create))
         table = Table(create.name, columns, format_, options, create.retroactive)
         self._catalog.add_table(table.check(create.place), create.name_place)
+
+
+def _place_of_path(create: CreateStream | CreateTable) -> Place | None:
+    """Where the path stands among the options, if there is one."""
+    written = zip(create.options, create.option_places, strict=False)
+    return next((place for (name, _), place in written if name.lower() == "path"), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream
+from mullion.errors import Place
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.plan import Grouping
@@ -28,7 +29,7 @@ from mullion.spark.plain_folder import carried_columns
 from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog
-from mullion.spark.sources import is_files, read_columns, tells_files, with_places
+from mullion.spark.sources import check_carries, check_there, is_files, read_columns, tells_files, with_places
 from mullion.spark.statistics import LastLook, of_files_now
 
 if TYPE_CHECKING:
@@ -79,11 +80,19 @@ class SparkBackend:
         """The events of a stream that the user gives as a DataFrame."""
         self._frames[stream] = with_places(adopt(self.session, frame))
 
-    def columns_of(self, name: str, format_: str, options: Mapping[str, str]) -> Columns:
-        """The schema as a format carries it. Spark is not started for that where a footer tells as much."""
+    def columns_of(self, name: str, format_: str, options: Mapping[str, str], place: Place | None) -> Columns:
+        """The schema as a format carries it. Spark is not started for that where a footer tells as much, nor where
+        there is none. `place`: where the path is written."""
         is_plain = self._own.is_ours and not self._own.has_settings("spark.sql")
         carried = carried_columns(format_, options) if is_plain else None
-        return carried or read_columns(self.session, name, format_, dict(options))
+        if carried:
+            return carried
+        check_carries(name, format_, options, place)
+        return read_columns(self.session, name, format_, dict(options))
+
+    def check_there(self, streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
+        """Refuse streams that have nothing to read, before anything is begun."""
+        check_there(streams, places)
 
     def is_static(self, stream: str) -> bool:
         """Whether the stream is one batch, and ends after it."""

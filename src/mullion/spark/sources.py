@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError
 
 from mullion.algebra.nodes.base import Columns
 from mullion.algebra.streams import Stream, Table
-from mullion.errors import CheckError, Place, SourceError, closest
+from mullion.errors import CheckError, NothingThere, Place, SourceError, closest
 from mullion.language.types import Type
 from mullion.spark.failures import source_error, spark_failures
 from mullion.spark.files import local
@@ -82,12 +82,22 @@ def is_files(stream: Stream) -> bool:
     return stream.format in FILE_FORMATS
 
 
-def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:
-    """The schema as the format carries it."""
+def check_carries(name: str, format_: str, options: Mapping[str, str], place: Place | None = None) -> None:
+    """Refuse a format that carries no schema, and files that are not there. `place`: where their path is written."""
     if format_ in ("csv", "text") and options.get("inferschema", "false").lower() != "true":
         hint = f"write it: CREATE STREAM {name} (ts TIMESTAMP, ...) USING {format_} ..."
         raise SourceError(f"{name}: format {format_} does not carry a schema", hint=hint)
-    _require_files(name, format_, options)
+    _require_files(name, format_, options, place)
+
+
+def check_there(streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
+    """Refuse streams with nothing at their paths; `places`: where these are written. A folder may be empty."""
+    for stream in streams:
+        _require_files(stream.name, stream.format, dict(stream.options), places.get(stream.name), empty_is_fine=True)
+
+
+def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:
+    """The schema as the format carries it."""
     try:
         if format_ in FILE_FORMATS:
             frame = spark.read.format(format_).options(**_options(format_, options)).load(_for_spark(options["path"]))
@@ -358,11 +368,15 @@ def _seen(file: str) -> tuple[str, int, int, int] | None:
     return file, status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _require_files(name: str, format_: str, options: dict[str, str], *, empty_is_fine: bool = False) -> None:
+def _require_files(
+    name: str, format_: str, options: Mapping[str, str], place: Place | None = None, *, empty_is_fine: bool = False
+) -> None:
     path = options.get("path", "")
     if format_ not in FILE_FORMATS or "://" in path:
         return
     if not os.path.exists(path) and not glob.glob(path):
-        raise SourceError(f"{name}: there is nothing at {os.path.abspath(path)}", hint="check the path in OPTIONS")
+        hint = "check the path in OPTIONS"
+        raise NothingThere(f"{name}: there is nothing at {os.path.abspath(path)}", place, hint=hint)
     if os.path.isdir(path) and not empty_is_fine and not any(files for _, _, files in os.walk(path)):
-        raise SourceError(f"{name}: the directory {os.path.abspath(path)} is empty, so its schema cannot be read")
+        message = f"{name}: the directory {os.path.abspath(path)} is empty, so its schema cannot be read"
+        raise NothingThere(message, place)
