@@ -177,6 +177,8 @@ class Attached(Mapping[str, Vector]):
     @cached_property
     def codes(self) -> Whole:
         """The place of each event's row in `of_rows`."""
+        if not len(self.row) or self.row.min() >= 0:
+            return self.row
         return np.where(self.row < 0, self.prepared.length, self.row)
 
     def __iter__(self) -> Iterator[str]:
@@ -221,7 +223,8 @@ def _codes(key: ProbeKey, distinct: pa.Array | Whole) -> Whole:
     key = in_one_piece(key)
     if pa.types.is_dictionary(key.type):
         own = np.append(_codes(key.dictionary, distinct), np.int64(-1))
-        return own[np.asarray(key.indices.fill_null(-1), np.int64)]
+        indices = key.indices.fill_null(-1) if key.indices.null_count else key.indices
+        return own.take(np.asarray(indices))
     if isinstance(distinct, pa.Array):
         return _places_of(key, distinct)
     codes = _places(whole_numbers(key), distinct)

@@ -55,11 +55,13 @@ class Events:
         self,
         batch: pa.RecordBatch | pa.Table,
         context: JobContext,
+        times: Times | None = None,
     ) -> None:
+        """`times`: where they are known."""
         self.batch, self.context = batch, context
         self.length = len(batch)
         self.columns = BatchColumns.of(batch, context.columns, context.evaluated)
-        self.times: Times = _numbers(batch, TIME)
+        self.times: Times = _numbers(batch, TIME) if times is None else times
         self._joined: dict[tuple[Lookup, ...], Events] = {}
         self._cuts: dict[bytes, Cut] = {}
         self._groups: dict[tuple[Expr, ...], Groups] = {}
@@ -71,15 +73,14 @@ class Events:
     @staticmethod
     def of(batch: pa.RecordBatch | pa.Table, context: JobContext) -> tuple[Events, int]:
         """The events, and how many records have no place in time."""
-        present = batch.column(TIME).is_valid()
-        valid = in_one_piece(present)
-        malformed = len(batch) - valid.true_count
+        malformed = batch.column(TIME).null_count
         if malformed:
-            batch = batch.filter(valid)
+            batch = batch.filter(in_one_piece(batch.column(TIME).is_valid()))
         times = _numbers(batch, TIME)
-        if (times[1:] < times[:-1]).any():
-            batch = batch.take(pa.array(np.argsort(times, kind="stable")))
-        return Events(batch, context), malformed
+        if not (times[1:] < times[:-1]).any():
+            return Events(batch, context, times), malformed
+        order = np.argsort(times, kind="stable")
+        return Events(batch.take(pa.array(order)), context, times[order]), malformed
 
     def joined(self, lookups: tuple[Lookup, ...]) -> Events:
         """The events with what the lookups find. Where a lookup finds several rows, they are other events."""

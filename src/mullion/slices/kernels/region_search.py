@@ -7,7 +7,7 @@
 Buckets are as long as each other where constants are dense, and further on they grow with the distance: the bits of a
 double, which grow with its logarithm, are what a bucket is found by. So constants that lie evenly, and those of prices
 and volumes, most of which are small, have hardly any bucket to themselves with more than one of them. Where one has
-many, they are searched.
+many, they are searched. Few constants are compared with one by one.
 
 Time: O(1) a value where constants lie so, O(log c) for c constants wherever they lie.
 """
@@ -25,6 +25,8 @@ from mullion.loops import loop
 
 BUCKETS, MOST_BUCKETS = 64, 1 << 16
 """Buckets for each constant, and altogether: they should stay in a cache."""
+FEW, BLOCK = 6, 1 << 12
+"""Up to so many constants are compared with one by one, for so many values at a time."""
 DENSE = 4
 """One of so many constants lies in the first doubling."""
 
@@ -72,6 +74,17 @@ def _find(constants: Array, buckets: Buckets, values: Array, out: Array) -> None
         out[i] = 2 * low + (1 if low < size and constants[low] == value else 0)
 
 
+@loop
+def _find_among_few(constants: Array, values: Array, out: Array) -> None:
+    """All values are compared with one constant after the other: several at once, in every instruction."""
+    out[:] = 0
+    for block in range(0, len(values), BLOCK):
+        end = min(block + BLOCK, len(values))
+        for constant in constants:
+            for i in range(block, end):
+                out[i] += np.int32(values[i] > constant) + np.int32(values[i] >= constant)
+
+
 def buckets_of(constants: Array, most: int) -> Buckets:
     """At most so many buckets, about, of constants that are read-only."""
     finite = [float(value) for value in constants[np.isfinite(constants)]] or [0.0]
@@ -98,4 +111,7 @@ def find_regions(constants: Array, values: Array, out: Array) -> None:
     [0, 1, 2, 4]
     """
     constants, values = frozen(constants, values)
+    if len(constants) <= FEW:
+        _find_among_few(constants, values, out)
+        return
     _find(constants, buckets_of(constants, len(values)), values, out)
