@@ -87,6 +87,18 @@ def test_events_between_windows_that_hop_leave_no_partials(batch: MemoryBatch, m
     assert Clustering(statistics).partials([made.queries]) == pytest.approx(counted.partials, rel=0.25)
 
 
+def test_plans_together_expect_what_each_does_alone(batch: MemoryBatch) -> None:
+    plans = [
+        plan("rows", *QUERIES),
+        plan("fragments", *QUERIES[:2]),
+        plan("rows", QUERIES[1]),
+        plan("rows", QUERIES[2]),
+    ]
+    statistics = batch.statistics(plans[0].groupings)
+    alone = [expectations([made], statistics)[0] for made in plans]
+    assert expectations(plans, statistics) == alone and all(alone)
+
+
 def test_what_is_known_before_is_what_a_batch_shows(batch: MemoryBatch) -> None:
     made = plan("fragments", *QUERIES[:2])
     seen = observed_before(batch.statistics(made.groupings), made.groupings)

@@ -127,6 +127,15 @@ def test_the_way_follows_what_was_seen(events: int, way: str) -> None:
     assert [r.rule for r in made.reasons].count("choose_way") == 1
 
 
+def test_a_way_that_was_left_open_is_chosen_as_one_that_was_not() -> None:
+    seen = Observed(events=10_000, span=60_000_000)
+    asked = queries(*[WHOLE.format(60 + i, 30) for i in range(3)])
+    (chosen,) = reconsider([make_plan(TRADES, asked, with_way=False)], [seen])
+    (again,) = reconsider([make_plan(TRADES, asked)], [seen])
+    assert chosen == again
+    assert [reason.text for reason in chosen.reasons] == [reason.text for reason in again.reasons]
+
+
 def test_sketches_are_left_to_the_kernel_and_shared() -> None:
     made = plan(
         "SELECT approx_percentile(price, 0.5) AS p FROM trades [RANGE 1 h SLIDE 10 s]",

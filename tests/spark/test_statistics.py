@@ -25,7 +25,7 @@ from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
 from mullion.spark.batch import SparkBatch, SparkSource
-from mullion.spark.files import row_groups_of
+from mullion.spark.files import FilePortions, ReadAhead, row_groups_of
 from mullion.spark.statistics import LastLook, of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))
@@ -123,6 +123,27 @@ def test_events_are_sampled_once_before_tables_are_read_and_with_them(
     known = look.at(pieces, stream(tmp_path), asked.groupings, lookups)
     assert [groups.number for groups in known.groups.values()] == [2]
     assert sampled == [["k"]]
+
+
+@pytest.mark.parametrize("number", [7, 90, 1000])
+@pytest.mark.usefixtures("few")
+def test_what_is_being_read_is_the_sample(tmp_path: Path, number: int) -> None:
+    """The same is known of a batch, from rows all over it, without reading any of them once more."""
+    paths = [tmp_path / f"{at}.parquet" for at in range(3)]
+    for at, path in enumerate(paths):
+        pq.write_table(events(number * at, number, 4), path, row_group_size=400)
+    asked, wanted = stream(tmp_path), groupings()
+    pieces = row_groups_of(list(map(str, paths)), asked, ("k", "x"))
+    assert pieces is not None
+    read = ReadAhead(FilePortions.of(asked, wanted, pieces, 10_000, None).read(pieces, 2))
+    (whole,) = [read.first()]
+    found, apart = LastLook().at(pieces, asked, wanted, (), read), LastLook().at(pieces, asked, wanted)
+    assert (found.events, found.oldest, found.newest) == (3 * number, 0, (3 * number - 1) * SECOND)
+    assert (found.events_from, found.times_from) == (apart.events_from, apart.times_from)
+    assert found.groups["k"].number == apart.groups["k"].number == 4
+    assert found.sampled == 3 * number if 3 * number <= 100 else 90 <= found.sampled <= 110
+    assert share(found) == pytest.approx(0.5, abs=0.2)
+    assert [table.equals(whole) for table in read] == [True]
 
 
 @pytest.mark.usefixtures("few")
