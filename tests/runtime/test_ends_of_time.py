@@ -22,7 +22,8 @@ from mullion.language.parse import parse_duration, parse_query, parse_script
 from mullion.language.render import render
 from mullion.slices.kernels.events import TIME
 from mullion.slices.order import values_on
-from mullion.spark.files import RowGroup, read_pieces
+from mullion.spark.files import RowGroup
+from mullion.spark.reading import read_pieces
 from mullion.spark.results import OneAnswer
 from mullion.surface.printing import print_answer
 from mullion.surface.progress import instant

@@ -29,6 +29,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(OwnSession, "get", start)
+    monkeypatch.setattr("mullion.spark.own_session.is_running", lambda: False)  # by tests of the same process
 
 
 def plain(marked: str) -> str:

@@ -32,7 +32,8 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job, partials
 from mullion.slices.kernels.rows import MOST_EVENTS, UNITS, in_units
 from mullion.slices.running import Running
-from mullion.spark.files import RowGroup, read_pieces, row_groups_of
+from mullion.spark.files import RowGroup, row_groups_of
+from mullion.spark.reading import read_pieces
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", DOUBLE), ("k", INT), ("n", INT)), "ts")
 WINDOW = "FROM s [RANGE 60 s SLIDE 60 s]"

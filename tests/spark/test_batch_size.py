@@ -15,7 +15,8 @@ from mullion.language.types import BIGINT, BOOLEAN, STRING, TIMESTAMP, decimal
 from mullion.memory import GB, Memory
 from mullion.spark.backlog import Backlog, oldest_event
 from mullion.spark.batch_size import RECORD, batch_size_options, event_bytes, expansion, row_bytes
-from mullion.spark.files import RowGroup, read_pieces
+from mullion.spark.files import RowGroup
+from mullion.spark.reading import read_pieces
 from mullion.spark.source_log import SourceLog
 
 COLUMNS = (("ts", TIMESTAMP), ("x", BIGINT))

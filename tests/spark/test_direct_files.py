@@ -18,7 +18,8 @@ from mullion.slices.bounds import Stretch
 from mullion.slices.inputs import kernel_columns
 from mullion.slices.kernels.events import TIME
 from mullion.spark import files
-from mullion.spark.files import RowGroup, can_tell_time, read_pieces, row_groups_of, shares
+from mullion.spark.files import RowGroup, can_tell_time, row_groups_of, shares
+from mullion.spark.reading import read_pieces
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("x", INT), ("name", STRING), ("cost", decimal(10, 2))), "ts")
 UTC = pa.timestamp("us", "UTC")

@@ -16,9 +16,9 @@ from mullion.algebra.streams import Stream
 from mullion.engine import Engine
 from mullion.errors import SourceError
 from mullion.language.types import BIGINT, TIMESTAMP
-from mullion.spark.files import ReadAhead
 from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.progress import SparkCheckpoint
+from mullion.spark.reading import ReadAhead
 from mullion.spark.source_log import SourceLog
 from mullion.spark.sources import open_stream
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from mullion.algebra.streams import Stream
 from mullion.errors import SourceError
 from mullion.language.types import BIGINT, STRING, TIMESTAMP
-from mullion.spark import files
+from mullion.spark import reading
 from mullion.spark.batch import SparkBatch
-from mullion.spark.files import ReadAhead, read_pieces, row_groups_of
+from mullion.spark.files import row_groups_of
+from mullion.spark.reading import ReadAhead, read_pieces
 
 STREAM = Stream("s", (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT)), "ts")
 COLUMNS = ["k", "x"]
@@ -60,7 +61,7 @@ def test_several_threads_read_what_one_reads(
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "LEAST_PART", 5)
+        patch.setattr(reading, "LEAST_PART", 5)
         one, several = (read(paths, number, most, arrival=arrival) for number in (1, threads))
     rows = sum(number for number, _ in sizes)
     for portions in (one, several):

@@ -25,7 +25,8 @@ from mullion.planner.rules import make_plan
 from mullion.planner.statistics import ASSUMED, COUNTED, FOOTERS, SAMPLE, SIZES, Statistics
 from mullion.spark import statistics
 from mullion.spark.batch import SparkBatch, SparkSource
-from mullion.spark.files import FilePortions, ReadAhead, row_groups_of
+from mullion.spark.files import row_groups_of
+from mullion.spark.reading import FilePortions, ReadAhead
 from mullion.spark.statistics import LastLook, of_files_now
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("x", BIGINT))

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.errors import SourceError
 from mullion.expressions.evaluate import is_vectorised
 from mullion.kernels.arrival import FileOrder
 from mullion.kernels.thinning import Thinner, Thinning
@@ -33,19 +32,15 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
-from mullion.spark.batch_size import event_bytes, row_bytes
+from mullion.spark.batch_size import check_rows, event_bytes, row_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
-    FilePortions,
-    ReadAhead,
     RowGroup,
     by_change,
     can_tell_time,
     local,
     local_files,
-    read_outside,
-    read_pieces,
     row_groups_of,
     uris_of,
 )
@@ -55,6 +50,7 @@ from mullion.spark.options import reads_alike
 from mullion.spark.own_files import FilesInBatches, can_go_on, plain_files
 from mullion.spark.own_session import Executors
 from mullion.spark.pipeline import collect_partials, partials_frame, partials_within, sampled_groups
+from mullion.spark.reading import FilePortions, ReadAhead, read_outside, read_pieces
 from mullion.spark.shard_tasks import run_shards, write_into_shards, write_shards
 from mullion.spark.shed_events import shed_events, worths
 from mullion.spark.source_log import SourceLog
@@ -132,7 +128,7 @@ class SparkBatch:
         return self._pieces_for(groupings) is not None
 
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
-        _check_rows(self.size, self._events)
+        check_rows(self.size, self._events.most, self._events.stream)
         own = not inputs.evaluated and not inputs.bad
         pieces = self._pieces(inputs.columns) if own else None
         if pieces:
@@ -218,17 +214,6 @@ class SparkBatch:
             pieces = row_groups_of(paths, events.stream, wanted) if paths is not None and readable else None
             self._pieces_of[key] = None if pieces is None else tuple(pieces)
         return self._pieces_of[key]
-
-
-def _check_rows(rows: int | None, events: SparkEvents) -> None:
-    """Refuse more rows than the driver can hold, before they are read."""
-    if rows is not None and events.most is not None and rows > events.most:
-        raise SourceError(
-            f"a batch of stream '{events.stream.name}' has {rows:,} events, and memory is for {events.most:,}: "
-            "joins, row windows, KEEP and the like take all events of a batch at once",
-            hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
-            "by OPTIONS (maxFilesPerTrigger '1')",
-        )
 
 
 @dataclass

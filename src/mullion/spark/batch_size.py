@@ -13,6 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
+from mullion.errors import SourceError
 from mullion.expressions.vector import arrow_type, has_arrow_type
 from mullion.language.types import Type
 from mullion.memory import Memory
@@ -116,3 +117,14 @@ def _rows(path: str) -> int | None:
         return int(footer(path)[0].num_rows)
     except (OSError, pa.ArrowException):
         return None
+
+
+def check_rows(rows: int | None, most: int | None, stream: Stream) -> None:
+    """Refuse more rows than the driver can hold, before they are read."""
+    if rows is not None and most is not None and rows > most:
+        raise SourceError(
+            f"a batch of stream '{stream.name}' has {rows:,} events, and memory is for {most:,}: "
+            "joins, row windows, KEEP and the like take all events of a batch at once",
+            hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
+            "by OPTIONS (maxFilesPerTrigger '1')",
+        )

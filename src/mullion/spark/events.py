@@ -23,8 +23,9 @@ from mullion.slices.inputs import input_for
 from mullion.slices.kernels.partial import Input, takes_order
 from mullion.slices.tally import Tally
 from mullion.spark.expressions import bad_text, identifier, spark_text
-from mullion.spark.files import FilePortions, ReadAhead, RowGroup, ThinnedFiles, local
+from mullion.spark.files import RowGroup, local
 from mullion.spark.own_session import Executors
+from mullion.spark.reading import FilePortions, ReadAhead, ThinnedFiles
 from mullion.spark.sources import BLOCK, CORRUPT, OFFSET, PARTITION, ROW, SOURCE
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from mullion.slices.kernels.layout import partial_schema
 from mullion.slices.kernels.partial import Input, Job, partials, takes_order
 from mullion.spark.events import SparkEvents, send
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import FilePortions, ReadAhead, RowGroup, read_pieces, shares
+from mullion.spark.files import RowGroup, shares
 from mullion.spark.native import native_frame, native_partials
+from mullion.spark.reading import FilePortions, ReadAhead, read_pieces
 from mullion.storage.files import serialised
 
 if TYPE_CHECKING:

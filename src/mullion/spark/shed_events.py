@@ -24,7 +24,8 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.spark.events import TIME as TIME_TEXT
 from mullion.spark.events import SparkEvents
 from mullion.spark.expressions import spark_text
-from mullion.spark.files import RowGroup, read_pieces
+from mullion.spark.files import RowGroup
+from mullion.spark.reading import read_pieces
 
 
 def worths(events: SparkEvents, size: int | None, most: int) -> npt.NDArray[np.float64]:

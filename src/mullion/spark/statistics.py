@@ -24,9 +24,10 @@ from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input
 from mullion.slices.sampling import MOST_SAMPLED, Sample, evenly_spread, scattered, statistics_of
 from mullion.spark.events import SparkEvents, send
-from mullion.spark.files import MOST_FILES, ReadAhead, RowGroup, can_tell_time, heads, local, row_groups_of
+from mullion.spark.files import MOST_FILES, RowGroup, can_tell_time, local, row_groups_of
 from mullion.spark.footers import FileExtent, extent_of_files
 from mullion.spark.options import reads_alike
+from mullion.spark.reading import ReadAhead, heads
 from mullion.spark.sources import TEXT_FORMATS, table_files
 from mullion.threads import cores, in_threads
 
