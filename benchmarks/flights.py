@@ -7,7 +7,6 @@ and Spark over the same files. All answers are compared with DuckDB's.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -19,16 +18,14 @@ from rich.console import Console
 
 from benchmarks import flights_polars, report
 from benchmarks.course import EXTRA, draw_to, warn_if_busy
+from benchmarks.flights_duckdb import THREADS, DuckDB
 from benchmarks.flights_lab import FULL, QUICK, SLIDING, TUMBLING, FlightsLab, counted
 from benchmarks.flights_limits import backlog, long_windows, memory, predicates
 from benchmarks.flights_peers import (
-    THREADS,
     check,
     compare,
-    duckdb_over,
     from_mullion,
     in_spark,
-    one_by_one,
     read_in_spark,
 )
 from benchmarks.flights_queries import FlightQuery
@@ -78,13 +75,19 @@ def run(console: Console, *, json: Path | None = None, plot: Path | None = None,
 
 def sets(lab: FlightsLab) -> None:
     """Sets of growing size against DuckDB. Larger sets than it is asked are reckoned from its time of the first."""
+    with DuckDB(lab.files) as files:
+        _sets(lab, files)
+    _from_memory(lab)
+    _growth(lab)
+
+
+def _sets(lab: FlightsLab, files: DuckDB) -> None:
     size = lab.size
-    files = duckdb_over(lab.files, in_memory=False)
     for number in size.sets:
         asked, known = lab.queries[:number], lab.queries[: min(number, size.timed)]
         tasks = [lab.mullion_task(asked)]
         if number <= size.timed:
-            tasks.append(Task(f"DuckDB, {counted(number)}", partial(one_by_one, files), partial(list, known)))
+            tasks.append(Task(f"DuckDB, {counted(number)}", files.one_by_one, partial(list, known)))
         ours, *theirs = lab.watch.measure(tasks)
         for timing in theirs:
             lab.right = timing.result
@@ -93,9 +96,9 @@ def sets(lab: FlightsLab) -> None:
             check(query, ours.result.results(name_of(i)).to_arrow(), right)
         once = 0.0
         for i in range(len(known), number):
-            began = time.perf_counter()
-            (right,) = one_by_one(files, asked[i : i + 1])
-            once += time.perf_counter() - began
+            found = files.one_by_one(asked[i : i + 1])
+            once += found.seconds
+            (right,) = found.result
             check(asked[i], ours.result.results(name_of(i)).to_arrow(), right)
         lab.took(MULLION, number, ours.best)
         scaled = lab.times[DUCKDB][len(known)] * number / len(known)
@@ -112,16 +115,14 @@ def sets(lab: FlightsLab) -> None:
             if larger:
                 lab.report.left_out.append(f"{' and '.join(larger)} queries, since {number} took {ours.best:.0f} s")
             break
-    _from_memory(lab)
-    _growth(lab)
 
 
 def _from_memory(lab: FlightsLab) -> None:
     """DuckDB with the table read before, told beside the bars."""
     known = lab.queries[: lab.size.timed]
-    table = duckdb_over(lab.files, in_memory=True)
-    task = Task(f"DuckDB, {counted(len(known))}, in memory", partial(one_by_one, table), partial(list, known))
-    (timing,) = lab.watch.measure([task])
+    with DuckDB(lab.files, in_memory=True) as table:
+        task = Task(f"DuckDB, {counted(len(known))}, in memory", table.one_by_one, partial(list, known))
+        (timing,) = lab.watch.measure([task])
     ours = lab.times[MULLION].get(len(known))
     if ours is not None:
         what = f"{counted(len(known))} against DuckDB with the table in memory: faster by"

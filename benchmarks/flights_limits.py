@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.flights_data import write_flights
+from benchmarks.flights_duckdb import DuckDB
 from benchmarks.flights_lab import SEED, FlightsLab, counted, stream_text
-from benchmarks.flights_peers import check, duckdb_over, one_by_one
+from benchmarks.flights_peers import check
 from benchmarks.flights_queries import MINUTE, Aggregate, FlightQuery
 from benchmarks.measuring import Task, Timing
 from benchmarks.mullion_runs import name_of, quoted
@@ -54,7 +55,9 @@ def backlog(lab: FlightsLab) -> None:
     told = f"{size.rows * size.backlog:,} events"
     finished = _from_the_shell(lab, "long", files, asked)
     lab.report.add(_peak(f"peak memory with a backlog of {told}", finished))
-    for i, right in enumerate(one_by_one(duckdb_over(files, in_memory=False), asked[: size.compared])):
+    with DuckDB(files) as duckdb:
+        found = duckdb.one_by_one(asked[: size.compared]).result
+    for i, right in enumerate(found):
         check(asked[i], pq.read_table(lab.folder / "long" / ANSWERS / name_of(i)), right)
     once, long = lab.watch.measure(
         [
@@ -103,7 +106,8 @@ def predicates(lab: FlightsLab) -> None:
     """Queries that differ in their predicates alone."""
     few, many = lab.size.predicates
     queries = different_predicates(many)
-    right = one_by_one(duckdb_over(lab.files, in_memory=False), queries[:4])
+    with DuckDB(lab.files) as duckdb:
+        right = duckdb.one_by_one(queries[:4]).result
     best = []
     for number in (few, many):
         (timing,) = lab.watch.measure([lab.mullion_task(queries[:number], f"Mullion, {number:,} predicates")])

@@ -1,9 +1,7 @@
-"""The queries over flights asked of DuckDB and of plain Spark, and answers compared."""
+"""The queries over flights asked of plain Spark, and answers compared with those of others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,6 @@ import pyarrow.compute as pc
 
 from benchmarks.flights_queries import FlightQuery
 from mullion.errors import MullionError
-
-THREADS = 2
-Connection = Any
-"""A connection of DuckDB."""
-
-
-def duckdb_over(folder: Path, *, in_memory: bool) -> Connection:
-    """The flights as the table `flights`: the files themselves, or read before."""
-    connection = import_module("duckdb").connect(config={"threads": THREADS})
-    made = "TABLE" if in_memory else "VIEW"
-    columns = "epoch_us(ts) AS us, delay, distance, origin, destination"
-    connection.execute(f"CREATE {made} flights AS SELECT {columns} FROM '{folder}/*.parquet'")
-    return connection
-
-
-def one_by_one(connection: Connection, queries: Sequence[FlightQuery]) -> list[pa.Table]:
-    return [connection.sql(query.duckdb()).to_arrow_table() for query in queries]
 
 
 def read_in_spark(session: Any, folder: Path) -> None:
