@@ -52,6 +52,8 @@ class Clustering(ClusterCosts):
         super().__init__(statistics)
         self._wholes: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         self._divided: tuple[tuple[SlicedAggregation, ...], Division] | None = None
+        self._merged: dict[tuple[int, ...], Cluster] = {}
+        """Those of the last division, by which queries they are."""
 
     @staticmethod
     def of(statistics: Statistics) -> Clustering:
@@ -63,6 +65,7 @@ class Clustering(ClusterCosts):
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
         asked, last = tuple(queries), self._divided
         if last is None or last[0] != asked:
+            self._merged.clear()
             last = self._divided = asked, self._divide(asked)
         return last[1]
 
@@ -79,6 +82,7 @@ class Clustering(ClusterCosts):
                 divided = sum(map(self.cost, merged))
                 if divided < least:
                     least, parts = divided, [tuple(cluster.queries) for cluster in merged]
+                    self._merged |= {_identity(cluster.queries): cluster for cluster in merged}
             clusters += parts
             cost += least
         together -= CLUSTER * (len(by_keys) - 1)
@@ -117,7 +121,8 @@ class Clustering(ClusterCosts):
         cells = 0.0
         for queries in clusters:
             for name, own in _by_key_set(queries).items():
-                cluster = self._cluster(name, own)
+                known = self._merged.get(_identity(own))
+                cluster = self._cluster(name, own) if known is None else known
                 by_rows = are_dense(cluster.states)
                 if len(cluster.slots) > 1:  # of a single one both leave the same
                     by_rows = self.cost(cluster) < self._by_fragments(cluster)
@@ -200,6 +205,11 @@ class Clustering(ClusterCosts):
         if key not in self._wholes:
             self._wholes[key] = self._whole(self._cluster(name, queries))
         return self._wholes[key]
+
+
+def _identity(queries: Iterable[SlicedAggregation]) -> tuple[int, ...]:
+    """Which queries they are, and in which order: the division that they are of has them all."""
+    return tuple(map(id, queries))
 
 
 def key_set(query: SlicedAggregation) -> str:

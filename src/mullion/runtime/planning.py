@@ -21,7 +21,7 @@ from mullion.planner.expected import expectations, observed_before
 from mullion.planner.few import are_few
 from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import for_batch, make_plan, reconsider, taken_from_rows
+from mullion.planner.rules import for_batch, groupings_of, make_plan, reconsider, taken_from_rows
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
@@ -191,7 +191,7 @@ class Planning:
         for own in self._state.sets.values():
             if own.plan is not None and own.plan.queries == tuple(queries):
                 return own.plan.groupings
-        return make_plan(self._state.stream, queries, self._state.options).groupings
+        return groupings_of(self._state.stream, queries)
 
     def _count_fragments(self, batch: Batch) -> None:
         """How many predicates share is not known before a first batch, however small it is; a sample tells."""

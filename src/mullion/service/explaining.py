@@ -15,7 +15,7 @@ from mullion.planner.expected import observed_before
 from mullion.planner.explain import Explanation
 from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.plan import Grouping, Plan
-from mullion.planner.rules import make_plan, of_cluster, reconsider
+from mullion.planner.rules import groupings_of, make_plan, of_cluster, reconsider
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
@@ -95,7 +95,7 @@ class Explainer:
         timed = [query for query in queries if query.axis == TIME_AXIS]
         if len(timed) < MANY:
             return 0.0
-        known = self._statistics(stream, make_plan(stream, timed, self._options).groupings)
+        known = self._statistics(stream, groupings_of(stream, timed))
         if not known.events:
             return 0.0
         clustering = Clustering.of(known)
