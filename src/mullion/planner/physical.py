@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
 from mullion.algebra.nodes import Aggregated, Scan, nodes
@@ -27,12 +28,27 @@ from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
     """The relation as slices run it; None where operators must."""
-    parts = _window_aggregate(relation)
-    if parts is None:
+    made: _ByTime | None = relation.memoized(sliced, lambda: _by_time(relation))
+    if made is None:
         return None
-    stream = streams[parts.scan.stream]
-    # A relation does not say which of its columns is the time, and streams may differ in nothing else.
-    return relation.memoized((sliced, stream.time_column), lambda: _sliced(relation, parts, stream))
+    stream = streams[made.parts.scan.stream]
+    plan = made.plans.get(stream.time_column)
+    if plan is None:
+        plan = made.plans[stream.time_column] = _sliced(relation, made.parts, stream)
+    return plan
+
+
+class _ByTime(NamedTuple):
+    """A relation as slices run it, by the column that is the time: a relation does not say which that is, and streams
+    may differ in nothing else."""
+
+    parts: WindowAggregate
+    plans: dict[str, SlicedAggregation]
+
+
+def _by_time(relation: Relation) -> _ByTime | None:
+    parts = _window_aggregate(relation)
+    return None if parts is None else _ByTime(parts, {})
 
 
 def _window_aggregate(relation: Relation) -> WindowAggregate | None:

@@ -224,8 +224,11 @@ class Grouping:
         """The different templates, and for each query the number of its own. Queries with one template are answered
         together."""
         numbers: dict[AnswerTemplate, int] = {}
-        codes = [numbers.setdefault(query.template, len(numbers)) for query in self.queries]
-        return np.array(codes, np.intp), list(numbers)
+        same = {
+            id(query.template): query.template for query in self.queries
+        }  # most are one object, which is asked once
+        number_of = {at: numbers.setdefault(template, len(numbers)) for at, template in same.items()}
+        return np.array([number_of[id(query.template)] for query in self.queries], np.intp), list(numbers)
 
     @cached_property
     def slot_names(self) -> tuple[str, ...]:

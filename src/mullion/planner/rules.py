@@ -47,8 +47,12 @@ def choose_slices(plan: Plan, seen: Observed) -> Plan:
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     """Queries that group by the same expressions share partials; each key set is one grouping of the same pass."""
     by_keys: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[SlicedAggregation]] = {}
+    last, own = None, list[SlicedAggregation]()
     for query in plan.queries:
-        by_keys.setdefault((query.keys, query.lookups), []).append(query)
+        if last is None or query.keys != last.keys or query.lookups != last.lookups:
+            own = by_keys.setdefault((query.keys, query.lookups), [])
+        own.append(query)
+        last = query
     groupings = tuple(
         Grouping(keys, q[0].template.keys, tuple(q), event_types(plan.stream, lookups), lookups)
         for (keys, lookups), q in by_keys.items()
@@ -107,7 +111,7 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
     def states(grouping: Grouping) -> tuple[StateColumn, ...]:
         if grouping.counted:
             return (EVENTS,)
-        templates = _distinct(q.template for q in grouping.queries)
+        templates = grouping.templates[1]
         aggregates = chain.from_iterable(template.aggregates for template in templates)
         return _distinct(chain([EVENTS], chain.from_iterable(map(states_of, aggregates))))
 
@@ -134,7 +138,7 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
     def checked(grouping: Grouping) -> Grouping:
         if grouping.counted:
             return grouping
-        templates = _distinct(q.template for q in grouping.queries)
+        templates = grouping.templates[1]
         arguments = (
             expr for template in templates for aggregate in template.aggregates for expr in aggregate.expressions()
         )

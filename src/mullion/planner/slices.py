@@ -231,12 +231,14 @@ def common_grid(windows: Iterable[Period]) -> Grid:
     >>> common_grid([Period(18, 15), Period(9, 6, 3)])
     Grid(step=3, origin=0)
     """
-    step, anchor = 0, None
-    for w in windows:
-        anchor = w.offset if anchor is None else anchor
-        parts = [part for part in (w.range, w.slide) if part != EVERYTHING]
-        step = gcd(step, *parts, w.offset - anchor)
-    return Grid(step, (anchor or 0) % step) if step else Grid(1, 0)
+    table = window_table(tuple(windows))
+    if not len(table):
+        return Grid(1, 0)
+    range_, slide, offset = table.T
+    anchor = int(offset[0])
+    parts = np.concatenate([range_, slide])
+    step = int(np.gcd.reduce(np.concatenate([parts[parts != EVERYTHING], np.abs(offset - anchor)])))
+    return Grid(step, anchor % step) if step else Grid(1, 0)
 
 
 MOST_COUNTED = 50_000

@@ -48,7 +48,8 @@ class RunState:
 
     def admitted(self, queries: Iterable[StandingQuery]) -> list[StandingQuery]:
         """Of the queries that are to be answered from now on, those that are not stopped. Each counts for itself."""
-        admitted = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
+        stopped = self.limits.stopped
+        admitted = [q for q in queries if q.name not in stopped or not self.limits.is_stopped(q.name, q.text)]
         texts = {query.name: query.text for query in admitted}
         if texts != self.texts or not texts:
             self.counts.keep(self.texts, texts)
