@@ -150,7 +150,7 @@ class MemoryBatch:
         return tally(partials_of(sample, job, EVERYWHERE).taken[0], grouping).groups
 
     def open_ahead(self) -> None:
-        """It is there."""
+        self.passes["opened"] += 1
 
     def read_ahead(self, groupings: Sequence[Grouping]) -> None:
         """It is there."""

@@ -49,7 +49,7 @@ def read(paths: list[str], threads: int, most: int, *, arrival: bool) -> list[di
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), min_size=1, max_size=6),
     st.integers(2, 4),
-    st.integers(1, 120),
+    st.integers(1, 400),
     st.booleans(),
 )
 def test_several_threads_read_what_one_reads(
@@ -60,15 +60,29 @@ def test_several_threads_read_what_one_reads(
     arrival: bool,
 ) -> None:
     paths = write(tmp_path_factory.mktemp("files"), sizes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "LEAST_PART", 5)
-        one, several = (read(paths, number, most, arrival=arrival) for number in (1, threads))
+    one, several = (read(paths, number, most, arrival=arrival) for number in (1, threads))
     rows = sum(number for number, _ in sizes)
     for portions in (one, several):
         assert [x for portion in portions for x in portion["x"]] == list(range(rows))
         assert all(len(portion["x"]) < 2 * most for portion in portions)
     for name in one[0]:
         assert [v for portion in one for v in portion[name]] == [v for portion in several for v in portion[name]]
+
+
+@pytest.mark.parametrize(("group", "threads"), [(10, 4), (100, 4), (150, 2), (300, 1), (2000, 1)])
+def test_what_is_read_ahead_stays_within_a_portion(
+    group: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger row groups are read by fewer threads."""
+    paths, asked, side_by_side = write(tmp_path, [(2000, group)]), list[int](), reading._side_by_side
+
+    def noted(parts: Any, tables_of: Any, number: int) -> Any:
+        asked.append(number)
+        return side_by_side(parts, tables_of, number)
+
+    monkeypatch.setattr(reading, "_side_by_side", noted)
+    assert sum(len(portion["x"]) for portion in read(paths, 4, 500, arrival=False)) == 2000
+    assert asked == [threads]
 
 
 def test_a_file_that_cannot_be_read_is_told_by_any_thread(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class StreamRun(StreamState):
         mark = Mark(batch.number)
         if self.static and self.journal is not None:
             self._commits.check_rows(batch)
-        if self.committed is not None and mark <= self.committed and self.counts.batches:
+        if self.has_played(batch.number):
             self._commits.check_replayed(batch.number)
             return
         if self.closed:

@@ -36,6 +36,7 @@ from mullion.runtime.sink import Sink
 from mullion.runtime.view import View
 from mullion.storage.event_log import EventLog
 from mullion.storage.journal import Journal, Standings
+from mullion.storage.marks import Mark
 
 
 class StreamState(RunState):
@@ -129,6 +130,10 @@ class StreamState(RunState):
         self.ahead = Ahead(stream, clock, None if journal is None else journal.files)
         self.backfilled: set[str] = set()
         """The queries with BACKFILL whose past is here."""
+
+    def has_played(self, number: int) -> bool:
+        """Whether the batch was committed, and is given once more."""
+        return self.committed is not None and Mark(number) <= self.committed and bool(self.counts.batches)
 
     @property
     def needs_rows(self) -> bool:

@@ -30,8 +30,8 @@ from mullion.spark.footers import WHOLE, footer
 
 SHORT = 16
 """Bytes a row, as they lie uncompressed in a file, up to which the texts of a column are short."""
-PARTS, LEAST_PART = 8, 100_000
-"""Where several threads read a portion, each takes a part of it at a time, of so many rows at least."""
+PARTS = 8
+"""Where several threads read a portion, each takes such a part of it at a time, or a row group."""
 
 
 def read_pieces(
@@ -60,9 +60,10 @@ def read_pieces(
         portions = _portions(read.path, read.groups, wanted, texts, part)
         return (_with_time(table, [*columns, *also], time) for table in portions)
 
-    if any(piece.rows > most for piece in pieces):
-        threads = 1  # which goes through a large row group part by part
-    parts = _by_file(pieces, most if threads == 1 else max(LEAST_PART, most // PARTS))
+    together = max(most // PARTS, *(piece.rows for piece in pieces), 1) if pieces else 1
+    # What is read and waits for its turn stays within one portion; a large row group is gone through part by part.
+    threads = max(1, min(threads, most // together - 1))
+    parts = _by_file(pieces, most if threads == 1 else together)
     for (path, _, first, row), tables in _side_by_side(parts, tables_of, threads):
         for events in tables:
             number = len(events)

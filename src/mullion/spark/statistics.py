@@ -159,7 +159,7 @@ def _from_pieces(
         parts = _some_rows(pieces, columns, stream.time_column, texts, is_whole=is_whole)
     else:
         own = read.select([*columns, TIME]).to_batches()
-        taken = [scattered(len(batch), -(-MOST_SAMPLED * len(batch) // rows)) for batch in own]
+        taken = [scattered(len(batch), -(-MOST_SAMPLED * len(batch) // max(1, rows))) for batch in own]
         parts = [pa.Table.from_batches([batch]).take(pa.array(at)) for batch, at in zip(own, taken, strict=True)]
     sampled = pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(types)
     dictionaries = {name: _different(sampled.column(name)) for name in texts}
