@@ -24,6 +24,10 @@ class AnyClusters:
     def of(statistics: Any) -> AnyClusters:
         return AnyClusters()
 
+    @staticmethod
+    def is_one(queries: Sequence[SlicedAggregation]) -> bool:
+        return False
+
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         number = self.dice.randint(1, max(1, len(queries)))
         parts: dict[int, list[SlicedAggregation]] = {}

@@ -222,3 +222,29 @@ def test_queries_are_found_by_all_their_streams_until_they_are_dropped() -> None
     made.drop_query("prices")
     assert made.materialized == {} and list(before.materialized) == ["prices"]
     made.add_query(query("pairs"))
+
+
+def test_what_is_found_of_each_query_stays_in_their_order() -> None:
+    """As if it were found anew for all whenever one comes, goes or changes."""
+
+    def start(query: Relation, catalog: Catalog) -> int | None:
+        return query.start
+
+    def found(catalog: Catalog) -> list[tuple[str, int | None]]:
+        return list(catalog.of_each_query(start).items())
+
+    made = catalog("a", "b", "c")
+    assert found(made) == []
+    made.replace_query(replace(made.queries["b"], start=1))
+    made.replace_query(replace(made.queries["a"], start=2))
+    made.add_query(replace(query("d"), start=3))
+    assert found(made) == [("a", 2), ("b", 1), ("d", 3)]
+    before = made.copy()
+    made.replace_query(replace(made.queries["b"], start=None))
+    made.replace_query(replace(made.queries["c"], start=4))
+    assert found(made) == [("a", 2), ("c", 4), ("d", 3)]
+    made.drop_query("A")
+    made.add_query(replace(query("a"), start=5))
+    assert found(made) == [("c", 4), ("d", 3), ("a", 5)]
+    made.go_back_to(before)
+    assert found(made) == [("a", 2), ("b", 1), ("d", 3)]

@@ -104,6 +104,20 @@ def test_where_dividing_is_not_tried_it_would_not_have_been_chosen(
     tried, division = Trying(statistics).divide(own), Clustering(statistics).divide(own)
     assert names(division) == names(tried)
     assert division.cost == pytest.approx(tried.cost)
+    if own and Clustering.is_one(own):
+        assert len(tried.clusters) == 1
+
+
+def test_queries_of_one_shape_are_one_cluster_whatever_a_batch_holds() -> None:
+    windows = (60, 7), (61, 11), (907, 311)
+    alike = queries(*(BY_ORIGIN.format(*w).replace(" GROUP", f" WHERE delay > {w[0]} GROUP") for w in windows))
+    assert Clustering.is_one(alike) and Clustering.is_one(alike[:1])
+    (other_keys,) = queries(OF_ALL.format(60, 7))
+    (other_states,) = queries(BY_ORIGIN.format(60, 7).replace("sum", "max"))
+    (of_no_size,) = queries(BY_ORIGIN.format(60, 7).replace("sum", "approx_count_distinct"))
+    for other in (other_keys, other_states):
+        assert not Clustering.is_one([*alike, other])
+    assert not Clustering.is_one([of_no_size, of_no_size])
 
 
 @given(

@@ -14,7 +14,7 @@ from mullion.engine import Engine
 from mullion.language.parse import parse_query
 from mullion.language.render import render
 from mullion.language.types import BIGINT, INT, STRING, TIMESTAMP
-from mullion.planner.physical import by_operators, sliced, sliced_of, why_operators
+from mullion.planner.physical import runs_by_operators, sliced, sliced_of, why_operators
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("v", INT), ("seq", BIGINT))
 STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("a", "b")}
@@ -65,14 +65,14 @@ BY_OPERATORS = [
 def test_slices_run_aggregates_over_any_window_of_one_stream(text: str) -> None:
     relation = bound(text)
     assert why_operators(relation) is None
-    assert [plan.name for plan in sliced_of([relation], STREAMS)] == ["q"] and by_operators([relation]) == []
+    assert [plan.name for plan in sliced_of([relation], STREAMS)] == ["q"] and not runs_by_operators(relation)
 
 
 @pytest.mark.parametrize(("text", "why"), BY_OPERATORS)
 def test_operators_run_the_rest_and_say_why(text: str, why: str) -> None:
     relation = bound(text)
     assert (why_operators(relation) or "").startswith(why)
-    assert sliced(relation, STREAMS) is None and by_operators([relation]) == [relation]
+    assert sliced(relation, STREAMS) is None and runs_by_operators(relation)
 
 
 def test_explain_says_which_way_and_why_in_text_json_and_picture() -> None:

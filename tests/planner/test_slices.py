@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import accumulate, pairwise
 from math import lcm
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -98,6 +99,21 @@ def test_edges_between_are_all_edges_and_the_one_before(windows: list[Period], l
     assert set(edges[1:]) == brute_edges(windows, low, low + length)
     assert not brute_edges(windows, edges[0], low)
     assert edges[0] in brute_edges(windows, edges[0] - 1, low)
+
+
+@given(
+    st.lists(periods, min_size=1, max_size=5),
+    st.integers(-100, 100),
+    st.integers(0, 400),
+    st.sampled_from((1, 7)),
+)
+def test_edges_that_are_ticked_off_are_those_that_are_sorted(
+    windows: list[Period], low: int, length: int, unit: int
+) -> None:
+    windows = [Period(*(unit * part for part in window)) for window in windows]
+    sorted_ = edges_between(windows, low, low + length).tolist()
+    with patch.object(slices, "MANY_EDGES", 0):
+        assert edges_between(windows, low, low + length).tolist() == sorted_
 
 
 @given(st.lists(periods, min_size=1, max_size=5), st.integers(-100, 100), st.integers(0, 150))

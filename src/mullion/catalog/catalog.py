@@ -36,6 +36,7 @@ class Catalog:
         self._over: dict[str, dict[str, Relation]] = {}
         self._free = 1
         self._of_queries: dict[Hashable, Any] = {}
+        self._of_each: dict[Callable[[Relation, Catalog], Any], dict[str, Any]] = {}
 
     def copy(self) -> Catalog:
         other = Catalog()
@@ -45,6 +46,7 @@ class Catalog:
         other._over = {stream: queries.copy() for stream, queries in self._over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
+        other._of_each = {find: found.copy() for find, found in self._of_each.items()}
         return other
 
     def go_back_to(self, before: Catalog) -> None:
@@ -114,6 +116,19 @@ class Catalog:
         if query.materialized:
             self.materialized[query.name] = query
         self._of_queries = {}
+        for find in list(self._of_each):
+            self._find(find, query)
+
+    def _find(self, find: Callable[[Relation, Catalog], Any], query: Relation) -> None:
+        """Of a query that is new, or has another's place."""
+        of_each, found = self._of_each[find], find(query, self)
+        is_last = next(reversed(self.queries)) == query.name
+        if (found is None) != (query.name not in of_each) and not is_last:
+            del self._of_each[find]  # found anew, so that all stand in their order
+        elif found is not None:
+            of_each[query.name] = found
+        else:
+            of_each.pop(query.name, None)
 
     def has_query(self, name: str) -> bool:
         """Whether there is a query of this name."""
@@ -133,9 +148,15 @@ class Catalog:
         for stream in query.streams:
             del self._over[stream][query.name]
         self._of_queries = {}
+        for found in self._of_each.values():
+            found.pop(query.name, None)
 
     def queries_over(self, stream: str) -> list[Relation]:
         return list(self._over.get(stream, {}).values())
+
+    @property
+    def queried_streams(self) -> set[str]:
+        return {stream for stream, queries in self._over.items() if queries}
 
     def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""
@@ -144,6 +165,14 @@ class Catalog:
             known[key] = make()
         made: Made = known[key]
         return made
+
+    def of_each_query(self, find: Callable[[Relation, Catalog], Made | None]) -> dict[str, Made]:
+        """What is found of queries, by their names, without those of which nothing is. From the first call on it is
+        found when a query comes, so that a run over thousands begins at once."""
+        if find not in self._of_each:
+            found = ((name, find(query, self)) for name, query in self.queries.items())
+            self._of_each[find] = {name: own for name, own in found if own is not None}
+        return self._of_each[find]
 
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""

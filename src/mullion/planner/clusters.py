@@ -61,6 +61,17 @@ class Clustering(ClusterCosts):
         known: dict[str, Clustering] = statistics.__dict__
         return known.setdefault("_clustering", Clustering(statistics))
 
+    @staticmethod
+    def is_one(queries: Sequence[SlicedAggregation]) -> bool:
+        """Whether no division takes less than one cluster, whatever a batch holds (see `_least_divided`): all have the
+        same keys and keep the same states, so that none has a field less to add by itself."""
+        first = queries[0]
+        templates = {id(query.template): query.template for query in queries}
+        states = {states_needed(template) for template in templates.values()}
+        if len(states) > 1 or not are_dense(*states):
+            return False
+        return all(query.keys == first.keys and query.lookups == first.lookups for query in queries)
+
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
         asked, last = tuple(queries), self._divided

@@ -62,9 +62,8 @@ def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> l
     return [plan for relation in relations if (plan := sliced(relation, streams)) is not None]
 
 
-def by_operators(relations: Iterable[Relation]) -> list[Relation]:
-    """What operators run of these."""
-    return [relation for relation in relations if _window_aggregate(relation) is None]
+def runs_by_operators(relation: Relation) -> bool:
+    return _window_aggregate(relation) is None
 
 
 def why_slices(axis: Axis) -> str:

@@ -51,6 +51,8 @@ class Clusters:
             return False
         if sharing is Sharing.ON:
             return len(sets) > 1 and self._move([tuple(queries)])
+        if len(sets) == 1 and Clustering.is_one(queries):
+            return False
         clustering = Clustering.of(statistics)
         division = clustering.divide(queries)
         now = division.together

@@ -176,8 +176,7 @@ class Operation:
 
 def asked_streams(catalog: Catalog) -> list[Stream]:
     """The streams that are read: those of queries and synopses, and those that keep events."""
-    asked = {stream for query in catalog.queries.values() for stream in query.streams}
-    asked |= {synopsis.stream for synopsis in catalog.synopses.values()}
+    asked = catalog.queried_streams | {synopsis.stream for synopsis in catalog.synopses.values()}
     asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
     if not asked:
         raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")

@@ -167,7 +167,8 @@ class KeptWindows:
         these are not even told apart."""
         counted = (frozenset(other.name for other in self._counting[grouping.name]),)
         most = self._anew(entries, grouping, due, counted)[2]
-        are = STEP * len(distinct(due.end)) > most
+        of_one = int(np.bincount(due.query).max())  # the ends of a single query are all different
+        are = STEP * of_one > most or STEP * len(distinct(due.end)) > most
         if not are and not self._too_large:
             family = self._families(grouping).number_of[due.query]
             are = STEP * int(np.count_nonzero(np.bincount(family))) > most

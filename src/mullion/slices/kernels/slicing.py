@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Times
 from mullion.expressions.readonly import frozen
 from mullion.language.query import Period
-from mullion.planner.slices import Progressions, distinct, edges_between, most_edges, residues
+from mullion.planner.slices import Progressions, edges_between, edges_on, most_edges, residues
 from mullion.slices.kernels.ranges import seek_each
 
 
@@ -58,7 +58,8 @@ class Cut(NamedTuple):
     def at(times: Times, progressions: Times) -> Cut:
         """Cut at the edges that lie on progressions, given as rows (first, step).
 
-        Time: O(e log e) for e edges, or O(n p) for n events and p progressions where that is less.
+        Time: that of `edges_on` and a search for each edge, or O(n p) for n events and p progressions where that is
+        less.
 
         >>> Cut.at(np.array([3, 11, 12, 14, 15]), residues([Period(18, 15)]))
         Cut(starts=array([ 0, 12, 15]), bounds=array([0, 2, 4, 5]))
@@ -74,8 +75,7 @@ class Cut(NamedTuple):
             starts = _last_edges(times, progressions)
             first = np.flatnonzero(np.concatenate([[True], starts[1:] != starts[:-1]]))
             return Cut(starts[first], np.append(first, length))
-        edges = distinct(own.edges(low, high)[1])
-        edges = edges[max(int(np.searchsorted(edges, low, "right")) - 1, 0) :]
+        edges = edges_on(progressions, low, high)
         bounds, (all_times, wanted) = np.full(len(edges) + 1, length), frozen(times, edges)
         seek_each(all_times, wanted, bounds)
         some = bounds[1:] > bounds[:-1]
