@@ -17,6 +17,7 @@ from mullion.planner import slices
 from mullion.planner.slices import (
     Progressions,
     common_grid,
+    edges_before,
     edges_between,
     first_edges,
     paired,
@@ -114,6 +115,21 @@ def test_edges_that_are_ticked_off_are_those_that_are_sorted(
     sorted_ = edges_between(windows, low, low + length).tolist()
     with patch.object(slices, "MANY_EDGES", 0):
         assert edges_between(windows, low, low + length).tolist() == sorted_
+
+
+@given(
+    st.lists(periods, min_size=1, max_size=5),
+    st.integers(-100, 100),
+    st.integers(0, 150),
+    st.lists(st.integers(-150, 300), max_size=9),
+)
+def test_edges_before_instants_are_those_that_are_smaller(
+    windows: list[Period], low: int, length: int, instants: list[int]
+) -> None:
+    edges = edges_between(windows, low, low + length)
+    for asked in (0, 1_000):
+        before = edges_before(edges, windows, "paired", asked)(np.array(instants, np.int64))
+        assert before.tolist() == [int((edges < instant).sum()) for instant in instants]
 
 
 @given(st.lists(periods, min_size=1, max_size=5), st.integers(-100, 100), st.integers(0, 150))

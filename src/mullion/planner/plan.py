@@ -28,7 +28,6 @@ from mullion.algebra.grid import Grid
 from mullion.algebra.lookups import Lookup
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Times
-from mullion.instants import EVERYTHING
 from mullion.language.query import TIME_AXIS, Axis, Expr, Period
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
@@ -38,8 +37,9 @@ from mullion.planner.comparisons import Tree
 from mullion.planner.covers import Covers
 from mullion.planner.fragments import PredicateIndex
 from mullion.planner.predicate_slot import PredicateSlot, rendered
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
-from mullion.planner.slices import Progressions, is_hopping, window_table
+from mullion.planner.slices import Progressions, is_hopping
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class Grouping:
 
     keys: tuple[Expr, ...]
     key_types: tuple[Type, ...]
-    queries: tuple[SlicedAggregation, ...]
+    queries: QuerySet
     types: Mapping[str, Type]
     """The columns that its expressions may read: the stream's, and those that lookups add."""
     lookups: tuple[Lookup, ...] = ()
@@ -183,32 +183,26 @@ class Grouping:
     @cached_property
     def bounded(self) -> tuple[SlicedAggregation, ...]:
         """Queries that begin or end at a time."""
-        return tuple(query for query in self.queries if query.is_bounded)
-
-    @cached_property
-    def is_endless(self) -> bool:
-        """Whether some query's windows have no start, so that they need all there ever was."""
-        return any(query.window.range == EVERYTHING or query.frame.is_endless for query in self.queries)
+        return tuple(self.queries[i] for i in np.flatnonzero(self.queries.is_bounded).tolist())
 
     @cached_property
     def unbounded_windows(self) -> Times:
-        """The windows of all other queries with SLIDE, each once."""
-        return self._unbounded(scheduled=False)
+        """The windows of all other queries with SLIDE."""
+        queries = self.queries
+        return queries.windows[~(queries.is_bounded | queries.is_scheduled)]
 
     @cached_property
     def at_most_windows(self) -> Times:
         """The same of those with SLIDE AT MOST, which are answered at instants that are chosen for them."""
-        return self._unbounded(scheduled=True)
-
-    def _unbounded(self, *, scheduled: bool) -> Times:
-        own = [q for q in self.queries if not q.is_bounded and (q.at_most is not None) == scheduled]
-        return window_table(tuple(dict.fromkeys(q.window for q in own)))
+        queries = self.queries
+        return queries.windows[~queries.is_bounded & queries.is_scheduled]
 
     @cached_property
     def hopping(self) -> tuple[tuple[Period, ...], ...]:
         """The windows of each slot, if all of them hop over time: its events between them answer nothing and need not
         be kept. None of a slot whose windows leave no event out."""
-        if any(query.axis != TIME_AXIS for query in self.queries):
+        range_, slide, _ = self.queries.windows.T
+        if not self.queries.are_over_time or not (range_ < slide).any():
             return ((),) * len(self.slots)
         return tuple(tuple(own) if all(map(is_hopping, own)) else () for own in self._windows)
 
@@ -219,16 +213,9 @@ class Grouping:
             return ()
         return tuple(dict.fromkeys(window for windows in self.hopping for window in windows))
 
-    @cached_property
+    @property
     def templates(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
-        """The different templates, and for each query the number of its own. Queries with one template are answered
-        together."""
-        numbers: dict[AnswerTemplate, int] = {}
-        same = {
-            id(query.template): query.template for query in self.queries
-        }  # most are one object, which is asked once
-        number_of = {at: numbers.setdefault(template, len(numbers)) for at, template in same.items()}
-        return np.array([number_of[id(query.template)] for query in self.queries], np.intp), list(numbers)
+        return self.queries.templates
 
     @cached_property
     def slot_names(self) -> tuple[str, ...]:
@@ -239,7 +226,7 @@ class Grouping:
         nameless = tuple(
             PredicateSlot(None, str(i)) if slot.condition is not None else slot for i, slot in enumerate(self.slots)
         )
-        slim = replace(self, queries=(), slots=nameless)
+        slim = replace(self, queries=QuerySet(), slots=nameless)
         index = self.index.for_rows() if method == ROWS and not self.keys else self.index
         slim.__dict__.update(index=index, progressions=self.progressions, hopping=self.hopping)
         return slim

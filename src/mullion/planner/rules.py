@@ -31,6 +31,7 @@ from mullion.planner.plan import (
     states_of,
 )
 from mullion.planner.predicate_slot import PredicateSlot
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
 from mullion.planner.synopses import synopses_text
@@ -54,7 +55,7 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
         own.append(query)
         last = query
     groupings = tuple(
-        Grouping(keys, q[0].template.keys, tuple(q), event_types(plan.stream, lookups), lookups)
+        Grouping(keys, q[0].template.keys, QuerySet(q), event_types(plan.stream, lookups), lookups)
         for (keys, lookups), q in by_keys.items()
     )
     sets = plural(len(groupings), "key set")
@@ -84,7 +85,9 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
                 by_values.setdefault(values, []).append(query)
         for values, queries in by_values.items():
             keys, types = (*grouping.keys, *(e for e, _ in values)), (*grouping.key_types, *(t for _, t in values))
-            counting.append(replace(grouping, keys=keys, key_types=types, queries=tuple(queries), counted=len(values)))
+            counting.append(
+                replace(grouping, keys=keys, key_types=types, queries=QuerySet(queries), counted=len(values))
+            )
     if not counting:
         return plan
     text = f"{plural(served, 'holistic aggregate')} from {plural(len(counting), 'table')} of value counts"

@@ -144,6 +144,8 @@ class SlicedAggregation:
     """It begins or ends at a time."""
     starts_anywhere: bool = field(init=False, compare=False, repr=False)
     """Its first window is the first that holds an event."""
+    is_endless: bool = field(init=False, compare=False, repr=False)
+    """Its windows have no start, so that they need all there ever was."""
 
     def __post_init__(self) -> None:
         own = PredicateSlot(self.predicate, self.tag)
@@ -155,6 +157,7 @@ class SlicedAggregation:
             "is_newcomer": is_newcomer,
             "is_bounded": begins or self.stop is not None,
             "starts_anywhere": not begins and self.frame.since is None,
+            "is_endless": self.window.range == EVERYTHING or self.frame.is_endless,
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)

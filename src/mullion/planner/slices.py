@@ -12,7 +12,7 @@ composed by taking the union of their edges (krishnamurthy 3.2.1); paired window
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, count, groupby, islice
 from math import gcd, prod
@@ -168,6 +168,21 @@ def _in_order(edges: Times, step: int) -> Times:
 
 MANY_EDGES = 256
 """Fewer are sorted at once."""
+
+
+def edges_before(
+    edges: Times, windows: Iterable[Period], slicing: str, asked: int
+) -> Callable[[Times], npt.NDArray[np.intp]]:
+    """How many of the windows' edges, which are in order, lie before instants. About so many are `asked` for: where the
+    grid has fewer points, they are counted for each of these."""
+    step = _step(residues(windows, slicing))
+    if not len(edges) or not step or (int(edges[-1]) - int(edges[0])) // step >= asked:
+        return lambda instants: np.searchsorted(edges, instants)
+    lowest = int(edges[0])
+    is_edge = np.zeros((int(edges[-1]) - lowest) // step + 2, np.intp)
+    is_edge[(edges - lowest) // step + 1] = 1
+    before = np.cumsum(is_edge)
+    return lambda instants: before[np.clip(-((lowest - instants) // step), 0, len(before) - 1)]
 
 
 def first_edges(windows: Iterable[Period], most: int) -> list[int]:

@@ -13,11 +13,12 @@ from itertools import chain
 
 import numpy as np
 
-from mullion.expressions.arrays import Index, Times
+from mullion.expressions.arrays import Index, Mask, Times
 from mullion.instants import EVERYTHING
 from mullion.language.query import Period
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import distinct, window_table
+from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
 from mullion.slices.window_runs import WindowRuns
 
@@ -42,7 +43,7 @@ def last_end(time: int, window: Period) -> int:
     return window.offset + (time + reach - window.offset) // window.slide * window.slide
 
 
-@dataclass
+@dataclass(slots=True)
 class Cursor:
     """How far a query has been answered."""
 
@@ -93,10 +94,10 @@ def due_windows(
     """The windows to answer, at most so many of each query, moving the cursors past them. `watermark` is None at the
     end of the input. Queries that are waiting for their past are not answered yet, those with SLIDE AT MOST at the
     instants that are `scheduled`."""
+    queries = QuerySet.of(queries)
     if seen is None:
         return WindowRuns.none(queries)
-    slid = [i for i, q in enumerate(queries) if q.at_most is None]
-    parts = _slid_windows(queries, slid, cursors, seen, watermark, waiting) if slid else []
+    parts = [] if queries.is_scheduled.all() else _slid_windows(queries, cursors, seen, watermark, waiting)
     if scheduled:
         parts += _scheduled_together(queries, cursors, seen, scheduled)
     if not parts:
@@ -116,26 +117,30 @@ def due_windows(
 
 
 def _slid_windows(
-    queries: Sequence[SlicedAggregation],
-    slid: Sequence[int],
+    queries: QuerySet,
     cursors: Mapping[str, Cursor],
     seen: SeenEvents,
     watermark: int | None,
     waiting: Collection[str],
 ) -> list[_Runs]:
     """The due windows of those queries that have no SLIDE AT MOST."""
-    own = [cursors[query.name] for query in queries]
-    plain = [i for i in slid if _is_plain(queries[i]) and _goes_on(queries[i], own[i])]
-    windows, own_cursors = _windows_of(queries, plain), [own[i] for i in plain]
-    parts = [(np.array(plain, np.int64), *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
-    rest = [i for i in slid if queries[i].keys] if len(plain) < len(slid) else []
-    grouped = [i for i in rest if _is_grouped(queries[i], seen, waiting) and _goes_on(queries[i], own[i])]
-    windows, own_cursors = _windows_of(queries, grouped), [own[i] for i in grouped]
+    own = [cursors[name] for name in queries.names]
+    goes_on = _goes_on(queries, own)
+    plain = np.flatnonzero(queries.is_plain & goes_on)
+    windows, own_cursors = queries.windows[plain], [own[i] for i in plain.tolist()]
+    parts = [(plain, *_plain_windows(windows, own_cursors, seen, watermark), windows[:, 1])]
+    others = ~(queries.is_plain & goes_on | queries.is_scheduled)
+    if not others.any():
+        return parts
+    may_hold = np.flatnonzero(others & goes_on & queries.has_keys & (queries.windows[:, 0] != EVERYTHING)).tolist()
+    apart = {*waiting, *seen.inherited}
+    grouped = [i for i in may_hold if queries.names[i] not in apart] if apart else may_hold
+    windows, own_cursors = queries.windows[grouped], [own[i] for i in grouped]
     held = _windows_that_hold(windows, own_cursors, seen, watermark)
     if held is not None:
         parts.append((np.array(grouped, np.int64)[held[0]], held[1], np.ones_like(held[1]), windows[held[0], 1]))
-    alike = {*plain, *(grouped if held is not None else ())}
-    for i in [i for i in slid if i not in alike]:
+        others[grouped] = False
+    for i in np.flatnonzero(others).tolist():
         give_way()
         query = queries[i]
         if query.name not in waiting and not _is_ahead(cursors[query.name], watermark):
@@ -144,28 +149,17 @@ def _slid_windows(
     return parts
 
 
+def _goes_on(queries: QuerySet, own: Sequence[Cursor]) -> Mask:
+    """Of which queries all windows from the next one on may be due."""
+    if queries.starts_anywhere.all():
+        return queries.never_stops
+    begun = np.fromiter((cursor.begun for cursor in own), np.bool_, len(own))
+    return queries.never_stops & (begun | queries.starts_anywhere)
+
+
 def _is_ahead(cursor: Cursor, watermark: int | None) -> bool:
     """The next window is not due yet: with hundreds of queries most are not, at any one time."""
     return watermark is not None and cursor.begun and cursor.next_end is not None and cursor.next_end > watermark
-
-
-def _is_plain(query: SlicedAggregation) -> bool:
-    """It has no GROUP BY, and every event falls into a window."""
-    return not query.keys and query.window.range >= query.window.slide
-
-
-def _is_grouped(query: SlicedAggregation, seen: SeenEvents, waiting: Collection[str]) -> bool:
-    """Of one with GROUP BY: it answers the windows that hold an event, which are the same for all such queries."""
-    return query.window.range != EVERYTHING and query.name not in waiting and query.name not in seen.inherited
-
-
-def _goes_on(query: SlicedAggregation, cursor: Cursor) -> bool:
-    """All its windows from the next one on may be due."""
-    return query.stop is None and (cursor.begun or query.starts_anywhere)
-
-
-def _windows_of(queries: Sequence[SlicedAggregation], some: Sequence[int]) -> Times:
-    return window_table([queries[i].window for i in some])
 
 
 def _next_ends(windows: Times, own: Sequence[Cursor], oldest: int) -> Times:

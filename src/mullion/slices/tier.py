@@ -115,7 +115,7 @@ class WindowTier:
     ) -> WindowRuns:
         """The windows of the grouping that are to be answered now, at most so many of each query; they are not due a
         second time. `scheduled`: the instants of those with SLIDE AT MOST."""
-        for name in [query.name for query in grouping.queries if query.name not in self.cursors]:
+        for name in [name for name in grouping.queries.names if name not in self.cursors]:
             self.cursors[name] = Cursor()
         seen = SeenEvents(oldest, newest, self.slices, self.inherited)
         return due_windows(grouping.queries, self.cursors, seen, watermark, self.waiting, most, scheduled)
@@ -278,7 +278,7 @@ def _order_of(size: int) -> int:
 
 def is_endless(plan: Plan) -> bool:
     """Whether some query's windows have no start, so that they need all there ever was."""
-    return any(grouping.is_endless for grouping in plan.answering)
+    return any(grouping.queries.any_endless for grouping in plan.answering)
 
 
 def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:

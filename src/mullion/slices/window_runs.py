@@ -16,8 +16,8 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Times
 from mullion.instants import EVERYTHING, NO_START
 from mullion.language.query import Period
-from mullion.planner.sliced import SlicedAggregation
-from mullion.planner.slices import edges_between, most_edges, window_table
+from mullion.planner.query_set import QuerySet
+from mullion.planner.slices import edges_before, edges_between, most_edges
 
 NOT_KNOWN = -1
 
@@ -60,7 +60,7 @@ class WindowRuns:
     """Windows to answer, as runs that follow one another: those of query[i] end at first[i] and every slide[i] after,
     count[i] of them. Sorted by query, then by end."""
 
-    queries: Sequence[SlicedAggregation]
+    queries: QuerySet
     query: npt.NDArray[np.intp]
     first: Times
     count: Times
@@ -72,7 +72,7 @@ class WindowRuns:
         return int(self.count.sum())
 
     @staticmethod
-    def none(queries: Sequence[SlicedAggregation]) -> WindowRuns:
+    def none(queries: QuerySet) -> WindowRuns:
         nothing = np.empty(0, np.int64)
         return WindowRuns(queries, np.empty(0, np.intp), nothing, nothing, nothing)
 
@@ -80,7 +80,7 @@ class WindowRuns:
         """All windows at once."""
         if not len(self.query):
             return Due(np.empty(0, np.intp), np.empty(0, np.int64), np.empty(0, np.int64))
-        range_ = window_table([query.window for query in self.queries])[self.query, 0]
+        range_ = self.queries.windows[self.query, 0]
         step = np.arange(len(self)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
         end = np.repeat(self.first, self.count) + step * np.repeat(self.slide, self.count)
         return Due(np.repeat(self.query, self.count), end - np.repeat(range_, self.count), end)
@@ -108,14 +108,14 @@ def slices_within(due: Due, windows: Sequence[Period], slicing: str) -> int:
     low, high = int(due.start.min()), int(due.end.max())
     if most_edges(windows, low, high, slicing) > MOST_EDGES:
         return 0
-    edges = edges_between(windows, low, high, slicing=slicing)
-    return int((np.searchsorted(edges, due.end) - np.searchsorted(edges, due.start)).sum())
+    before = edges_before(edges_between(windows, low, high, slicing=slicing), windows, slicing, len(due))
+    return int((before(due.end) - before(due.start)).sum())
 
 
-def shown(due: Due, queries: Sequence[SlicedAggregation]) -> Due:
+def shown(due: Due, queries: QuerySet) -> Due:
     """The windows with the bounds that are shown: one that reaches back to the first event has no start, a landmark
     window the landmark's."""
-    if all(query.window.range != EVERYTHING for query in queries):
+    if (queries.windows[:, 0] != EVERYTHING).all():
         return due
     frames = [(q.window.range == EVERYTHING, NO_START if q.frame.since is None else q.frame.since) for q in queries]
     endless, opens = np.array([e for e, _ in frames]), np.array([o for _, o in frames], np.int64)

@@ -1,0 +1,90 @@
+"""Queries in an order, and what plans and batches ask of all of them: found once for the set, as columns.
+
+A plan is improved rule by rule and asked batch by batch, with the same queries. Of a thousand of them each pass in
+Python takes as long as a hundred thousand events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from mullion.expressions.arrays import Mask, Times
+from mullion.language.query import TIME_AXIS
+from mullion.lazy import cached_property
+from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
+from mullion.planner.slices import window_table
+
+
+class QuerySet(tuple[SlicedAggregation, ...]):
+    @staticmethod
+    def of(queries: Iterable[SlicedAggregation]) -> QuerySet:
+        """The same one where it is one already."""
+        return queries if isinstance(queries, QuerySet) else QuerySet(queries)
+
+    def __reduce__(self) -> tuple[type[QuerySet], tuple[tuple[SlicedAggregation, ...]]]:
+        return QuerySet, (tuple(self),)
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [query.name for query in self]
+
+    @cached_property
+    def windows(self) -> Times:
+        """Rows (range, slide, offset)."""
+        return window_table([query.window for query in self])
+
+    @cached_property
+    def templates(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
+        """The different templates, and for each query the number of its own. Queries with one template are answered
+        together."""
+        numbers: dict[AnswerTemplate, int] = {}
+        same = {id(query.template): query.template for query in self}  # most are one object, which is asked once
+        number_of = {at: numbers.setdefault(template, len(numbers)) for at, template in same.items()}
+        if len(numbers) == 1:
+            return np.zeros(len(self), np.intp), list(numbers)
+        return np.array([number_of[id(query.template)] for query in self], np.intp), list(numbers)
+
+    @cached_property
+    def are_over_time(self) -> bool:
+        return all(query.axis is TIME_AXIS or query.axis == TIME_AXIS for query in self)
+
+    @cached_property
+    def any_endless(self) -> bool:
+        """Whether some query's windows have no start, so that they need all there ever was."""
+        return any(query.is_endless for query in self)
+
+    @cached_property
+    def is_bounded(self) -> Mask:
+        """Which queries begin or end at a time."""
+        return self._flags(query.is_bounded for query in self)
+
+    @cached_property
+    def is_scheduled(self) -> Mask:
+        """Which have SLIDE AT MOST, and are answered at instants that are chosen for them."""
+        return self._flags(query.at_most is not None for query in self)
+
+    @cached_property
+    def has_keys(self) -> Mask:
+        return self._flags(bool(query.keys) for query in self)
+
+    @cached_property
+    def is_plain(self) -> Mask:
+        """Which have no GROUP BY and no SLIDE AT MOST, while every event falls into a window."""
+        range_, slide, _ = self.windows.T
+        plain: Mask = ~(self.has_keys | self.is_scheduled) & (range_ >= slide)
+        return plain
+
+    @cached_property
+    def never_stops(self) -> Mask:
+        return self._flags(query.stop is None for query in self)
+
+    @cached_property
+    def starts_anywhere(self) -> Mask:
+        """Of which the first window is the first that holds an event."""
+        return self._flags(query.starts_anywhere for query in self)
+
+    def _flags(self, flags: Iterable[bool]) -> Mask:
+        return np.fromiter(flags, np.bool_, len(self))
