@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mullion.expressions.arrays import Codes
+from mullion.expressions.arrays import Codes, Index
 from mullion.instants import EVERYTHING
 from mullion.language.query import Expr, Period
 from mullion.lazy import cached_property
@@ -148,7 +148,7 @@ class Sampled:
         means = (self._selected / len(self.truths)).tolist() if len(self.truths) else ()
         return {predicate: means[at] for predicate, at in self.columns.items()} if means else {}
 
-    def cells(self, columns: Sequence[int], slices: Floats, events: Floats, of: int, most_groups: int) -> Floats:
+    def cells(self, columns: Index, slices: Floats, events: Floats, of: int, most_groups: int) -> Floats:
         """`expected_cells` of queries, each with the groups of the events that its predicate selects. `events` are
         those of its slices before the selection, `of` are all."""
         counts, numbers = (of_classes[:, columns] for of_classes in self.classes)
@@ -178,6 +178,10 @@ class Sampled:
                 _, codes = np.unique(codes, return_inverse=True)
             codes = codes.astype(np.int64) * (int(self.groups.max(initial=0)) + 1) + self.groups[selected]
         return np.unique(codes, return_counts=True)[1]
+
+    def knows(self, predicates: Sequence[Expr]) -> bool:
+        """Whether it was asked for all of these."""
+        return self.columns.keys() >= set(predicates)
 
     def truths_of(self, predicates: Sequence[Expr]) -> Truths:
         at = [self.columns[predicate] for predicate in predicates]
@@ -240,7 +244,7 @@ class Statistics:
         """The fragments that these predicates make of the events (krishnamurthy 4.2), perhaps times the groups; events
         that satisfy none are left out."""
         sample = self.selections.get(grouping)
-        if sample is None or not predicates or any(predicate not in sample.columns for predicate in predicates):
+        if sample is None or not predicates or not sample.knows(predicates):
             return None
         key = grouping, tuple(predicates), with_groups and bool(sample.groups.any())
         if key not in self._fragments:
@@ -251,7 +255,7 @@ class Statistics:
     def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> SampledGroups | None:
         """The groups of the events that satisfy any of these predicates."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
-        if groups is None or sample is None or any(predicate not in sample.columns for predicate in predicates):
+        if groups is None or sample is None or not sample.knows(predicates):
             return None
         selected: Truths = np.asarray(sample.truths_of(predicates).any(axis=1))
         counts = np.bincount(sample.groups[selected], minlength=int(sample.groups.max(initial=0)) + 1)
@@ -274,7 +278,7 @@ class Statistics:
         cells: Floats = expected_cells(slices, events * shares, groups)
         at = np.array([i for i, predicate in enumerate(predicates) if predicate is not None], np.intp)
         if sample is not None and len(at):
-            own = [columns[predicate] for predicate in predicates if predicate is not None]
+            own = np.array([columns[predicate] for predicate in predicates if predicate is not None], np.intp)
             cells[at] = sample.cells(own, slices[at], events * shares[at], events, groups.number)
         return cells
 
@@ -291,17 +295,16 @@ class Statistics:
         windows = window_table([window for window, _ in queries])[:, :2].astype(np.float64)
         sample = self.selections.get(grouping)
         known = {} if sample is None else sample.columns
-        by_sample = np.fromiter((where in known for _, where in queries), np.bool_, len(queries))
+        column = np.array([-1 if where is None else known.get(where, -1) for _, where in queries], np.intp)
         for asked in (True, False):
-            at = np.flatnonzero(by_sample == asked)
+            at = np.flatnonzero((column >= 0) == asked)
             range_, slide = windows[at].T
             rest = np.where(range_ >= EVERYTHING, 0.0, np.fmod(range_, slide))
             for length in (rest, np.where(range_ < slide, 0.0, slide - rest)):
                 slices = np.where(length > 0, np.maximum(1.0, self.span / slide), 0.0)
                 events = self.events * length / slide
                 if asked and sample is not None:
-                    columns = [known[where] for where in (queries[i][1] for i in at.tolist()) if where is not None]
-                    cells[at] += sample.cells(columns, slices, events, self.events, groups.number)
+                    cells[at] += sample.cells(column[at], slices, events, self.events, groups.number)
                 else:
                     cells[at] += expected_cells(slices, events, groups)
         return cells

@@ -176,20 +176,25 @@ def _selections(
     groupings: Sequence[Grouping], columns: BatchColumns, rows: pa.Table, inputs: Input, tables: Sequence[Prepared]
 ) -> dict[str, Sampled]:
     """Which predicates hold, all of them through one index."""
-    predicates = list(dict.fromkeys(p for g in groupings for p in g.predicates))
+    first = groupings[0]
+    predicates = dict.fromkeys(first.predicates)
+    for g in groupings[1:]:
+        predicates |= dict.fromkeys(g.predicates)
     if not predicates:
         return {}
     asked = scattered(len(rows), min(MOST_ASKED, max(LEAST_ASKED, MOST_TRUTHS // len(predicates))))
     if len(asked) < len(rows):
         columns = _joined(rows.take(pa.array(asked)), inputs, tables)
-    first = groupings[0]
     alike = len(predicates) == len(first.predicates)
-    index = first.index if alike else PredicateIndex(predicates, first.types)
+    index = first.index if alike else PredicateIndex(list(predicates), first.types)
     held = truths(index, Selection(Compared.of([index]), columns), columns.length)
-    numbers = {predicate: i for i, predicate in enumerate(predicates)}
+    numbers = dict(zip(predicates, range(len(predicates)), strict=True))
     selections = {}
     for g in groupings:
-        own = held if alike and g is first else held[:, [numbers[predicate] for predicate in g.predicates]]
+        if alike and g is first:
+            selections[g.name] = Sampled(_codes(columns, g.keys), held, numbers)
+            continue
         at = {predicate: i for i, predicate in enumerate(g.predicates)}
+        own = held[:, [numbers[predicate] for predicate in g.predicates]]
         selections[g.name] = Sampled(_codes(columns, g.keys), own, at)
     return selections
