@@ -202,7 +202,7 @@ class Grouping:
         """The windows of each slot, if all of them hop over time: its events between them answer nothing and need not
         be kept. None of a slot whose windows leave no event out."""
         range_, slide, _ = self.queries.windows.T
-        if not self.queries.are_over_time or not (range_ < slide).any():
+        if not (range_ < slide).any() or not self.queries.are_over_time:
             return ((),) * len(self.slots)
         return tuple(tuple(own) if all(map(is_hopping, own)) else () for own in self._windows)
 

@@ -20,17 +20,20 @@ Paper: Ho, Agrawal, Megiddo, Srikant 1997 (Range Queries in OLAP Data Cubes), se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from mullion.expressions.arrays import Index, Mask, Times, Whole
+from mullion.expressions.readonly import frozen
 from mullion.planner.fragments import TRUE, PredicateIndex
 from mullion.planner.kernel_cost import BOX, BOXED_CELL, BOXED_EVENT, MEMBER, boxed
 from mullion.planner.runs import RegionRuns
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, EventCells, Stretches, sums_of_boxes
-from mullion.slices.kernels.compiled import DenseRows
+from mullion.slices.kernels.compiled import DenseRows, Edges
+from mullion.slices.kernels.fields import stacked
 from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_of_predicates
 from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
 
@@ -55,7 +58,8 @@ class BoxClass(NamedTuple):
     slots: Index
     outer: BatchAxis
     inner: BatchAxis
-    stretches: Stretches
+    times: Times
+    cut: Edges
 
     @property
     def cells(self) -> int:
@@ -64,36 +68,38 @@ class BoxClass(NamedTuple):
     def cost(self, numbers: int) -> float:
         """Microseconds, about."""
         outer, inner = (np.diff(axis.runs.first)[self.slots] for axis in (self.outer, self.inner))
-        rows = len(self.stretches.ending) + len(self.slots)
+        rows = len(self.cut.slots) + len(self.slots)
         boxes = float((outer * inner).mean())
-        cells = min(len(self.stretches.edges), rows) * self.cells
+        cells = min(len(self.cut.edges), rows) * self.cells
         return numbers * (len(self.outer.codes) * BOXED_EVENT + cells * BOXED_CELL + rows * boxes * BOX)
 
-    def rows(self, fields: Fields, numbers: Whole) -> DenseRows:
-        """The rows of all its predicates, given number x event."""
+    def rows(self, fields: Fields, numbers: Sequence[Whole]) -> DenseRows:
+        """The rows of all its predicates, given the numbers of events."""
         slots, length = len(self.slots), len(self.outer.codes)
         runs = BoxRuns(*_of(self.outer.runs, self.slots), *_of(self.inner.runs, self.slots), np.empty(0, np.int64))
-        outer, inner = (
+        heights, widths = (
             np.add.reduceat(np.append(own[:, 1] - own[:, 0], 0), first[:-1])
             for first, own in ((runs.outer_first, runs.outer), (runs.inner_first, runs.inner))
         )
-        room = len(self.stretches.ending) + slots * (1 + length // MOST_EVENTS)
+        room = len(self.cut.slots) + slots * (1 + length // MOST_EVENTS)
         count = len(numbers) + 1
         out = BoxRows(np.empty(room, np.int32), np.empty(room, np.int64), np.empty((room, count), np.int64))
-        events = EventCells(
-            self.outer.codes,
-            self.inner.codes,
-            self.outer.regions,
-            self.inner.regions,
-            numbers,
-        )
-        start = np.full(slots, self.stretches.edges[0], np.int64)
-        stretches, runs = self.stretches, runs._replace(area=outer * inner)
+        (outer, outer_regions, _), (inner, inner_regions, _) = self.outer, self.inner
+        events = EventCells(outer, inner, outer_regions, inner_regions, count, *_in_arrays(numbers, length))
+        start = np.full(slots, self.cut.edges[0], np.int64)
+        stretches, runs = _stretches(self.times, self.cut), runs._replace(area=heights * widths)
         written = sums_of_boxes(stretches, events, runs, start, MOST_EVENTS, DEAR, out)
         sums = np.ascontiguousarray(out.sums[:written].T)
         whole, real = fields.back_from_whole(sums[1:])
         slot = self.slots[out.slot[:written]].astype(np.int32)
         return DenseRows(slot, out.slices[:written], sums[0], whole, real, np.empty((0, written), np.int64))
+
+
+def _in_arrays(numbers: Sequence[Whole], length: int) -> tuple[Whole, Whole, Whole, Whole]:
+    """The first three by themselves, the others together."""
+    nothing = np.empty(0, np.int64)
+    first, second, third = frozen(*[*numbers, nothing, nothing, nothing][:3])
+    return first, second, third, stacked(numbers[3:], np.int64, length)
 
 
 def _of(runs: RegionRuns, slots: Index) -> tuple[Index, Index]:
@@ -116,13 +122,11 @@ def box_classes(
     some = np.logical_and.reduce([np.diff(axis.runs.first) > 0 for axis in axes])
     reads = np.array([~axis.runs.are_whole(axis.regions) for axis in axes[1:]], np.bool_).reshape(-1, slots)
     possible = some & known & (reads.sum(axis=0) <= 2)
-    classes = []
-    kinds, kind = np.unique(reads[:, possible], axis=1, return_inverse=True)
-    for number, read in enumerate(kinds.T):
-        own = np.flatnonzero(possible)[kind.reshape(-1) == number]
-        pair = sorted((axes[at + 1] for at in np.flatnonzero(read)), key=lambda axis: axis.regions)
+    classes, (low, high) = [], (int(times[0]), int(times[-1]))
+    for own in _alike(reads, np.flatnonzero(possible)):
+        pair = sorted((axes[at + 1] for at in np.flatnonzero(reads[:, own[0]])), key=lambda axis: axis.regions)
         outer, inner = [axes[0], axes[0], *pair][-2:]
-        made = BoxClass(own, outer, inner, _stretches(times, progressions.of_slots(own)))
+        made = BoxClass(own, outer, inner, times, edges_of_predicates(progressions.of_slots(own), low, high))
         if made.cells <= MOST_CELLS:
             classes.append(made)
     rest = some.copy()
@@ -131,13 +135,31 @@ def box_classes(
     costs = [made.cost(numbers) for made in classes]
     members = [len(times) * len(made.slots) * numbers * MEMBER for made in classes]
     by_boxes = boxed(costs, members, len(times), others=bool(rest.any()))
-    for made, is_boxed in zip(classes, by_boxes, strict=True):
+    chosen = []
+    for made, cost, is_boxed in zip(classes, costs, by_boxes, strict=True):
         rest[made.slots] = not is_boxed
-    return [made for made, is_boxed in zip(classes, by_boxes, strict=True) if is_boxed], np.flatnonzero(rest)
+        if is_boxed:
+            chosen.append((cost, made))
+    # What takes longest begins first, so that no thread is at work alone in the end.
+    chosen.sort(key=lambda own: -own[0])
+    return [made for _, made in chosen], np.flatnonzero(rest)
 
 
-def _stretches(times: Times, progressions: Progressions) -> Stretches:
-    cut = edges_of_predicates(progressions, int(times[0]), int(times[-1]))
+def _alike(reads: Mask, slots: Index) -> list[Index]:
+    """The slots, those together that read the same axes. numpy's `unique` compares columns byte by byte, which takes
+    many times as long.
+
+    >>> [own.tolist() for own in _alike(np.array([[True, False, True], [False, True, False]]), np.arange(3))]
+    [[1], [0, 2]]
+    """
+    if not len(slots) or not len(reads):
+        return [slots] if len(slots) else []
+    slots = slots[np.lexsort(reads[::-1, slots])]
+    own = reads[:, slots]
+    return np.split(slots, np.flatnonzero((own[:, 1:] != own[:, :-1]).any(axis=0)) + 1)
+
+
+def _stretches(times: Times, cut: Edges) -> Stretches:
     bounds = np.append(np.searchsorted(times, cut.edges), len(times))
     return Stretches(cut.edges, bounds, cut.slots, cut.starts)
 

@@ -81,6 +81,20 @@ class DenseRows(NamedTuple):
 
 
 @loop
+def in_first_units(values: Array, unit: float, limit: float, out: Array) -> tuple[bool, bool]:
+    """The nearest whole number of units, a power of two, of each double; returns whether none is beyond the limit, and
+    whether anything is left of one."""
+    is_small, is_left = True, False
+    for i in range(len(values)):
+        value = values[i] if abs(values[i]) <= limit else 0.0
+        number = np.rint(value / unit)
+        out[i] = np.int64(number)
+        is_small &= abs(values[i]) <= limit
+        is_left |= number * unit != value
+    return is_small, is_left
+
+
+@loop
 def take_units(left: Array, unit: float, out: Array) -> bool:
     """Takes the nearest whole number of units, a power of two, out of each double; returns whether anything is left."""
     is_left = False

@@ -93,14 +93,19 @@ class Events:
     def _join(self, lookups: tuple[Lookup, ...]) -> Events:
         prepared = {table.lookup: table for table in self.context.tables}
         events = self
+        arrays: dict[Expr, pa.Array] = {}  # several tables are often looked up by the same key
         for at, lookup in enumerate(lookups):
             if lookup.matched in events.columns:
                 continue
-            keys: list[ProbeKey] = [events.columns.array(key) for key, _ in lookup.keys]
+            for key, _ in lookup.keys:
+                if key not in arrays:
+                    arrays[key] = events.columns.array(key)
+            keys: list[ProbeKey] = [arrays[key] for key, _ in lookup.keys]
             keys += [events.batch.column(READ)] if prepared[lookup].versioned else []
             repeated, row = rows_found(prepared[lookup], keys, events.length)
             if repeated is not None:
                 events = events._repeated(repeated, lookups[:at])
+                arrays.clear()
             events.columns.attach(Attached(prepared[lookup], row))
         return events
 

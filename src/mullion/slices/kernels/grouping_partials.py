@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mullion.aggregates.extremes import Largest, Smallest
+from mullion.aggregates.first_last import End
 from mullion.expressions.arrays import Array, Times, Whole
 from mullion.expressions.coding.dictionary import combine, runs
 from mullion.language.query import Period
@@ -277,6 +279,13 @@ def has_columns(grouped: GroupingPartials) -> bool:
     return not grouped.is_idle and (
         grouped._goes_by_slots or all(state.partial.is_dense for state in grouped.grouping.states)
     )
+
+
+def may_use_boxes(grouped: GroupingPartials) -> bool:
+    """Whether sums of its predicates may come from cells that they share: nothing but sums is asked for."""
+    if grouped._goes_by_slots or grouped.is_idle or grouped.method != ROWS or not grouped.joined.length:
+        return False
+    return not any(isinstance(state.partial, Smallest | Largest | End) for state in grouped.grouping.states)
 
 
 def _keys(groups: Groups, of_rows: Sequence[npt.NDArray[np.int32]]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from mullion.planner.fragments import PredicateIndex
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.boxes import box_classes
 from mullion.slices.kernels.compiled import DenseRows
-from mullion.slices.kernels.fields import stacked
 from mullion.slices.kernels.rows import Fields, dense_rows
 from mullion.slices.kernels.signature import RegionCodes, masks
 
@@ -29,9 +28,7 @@ def rows_in_parts(
     numbers = fields.as_whole() if len(times) and not fields.least else None
     if numbers is not None:
         classes, rest = box_classes(index, regions, times, progressions, slots, len(numbers) + 1)
-        if classes:
-            together = stacked(numbers, np.int64, len(times))
-            work += [partial(made.rows, fields, together) for made in classes]
+        work += [partial(made.rows, fields, numbers) for made in classes]
     first = 0
     for block in index.blocks if len(times) and len(rest) else ():
         end = first + len(block) if first + len(block) < len(index) else slots

@@ -175,6 +175,15 @@ def gather(codes: Array, table: Array, low: int, out: Array) -> None:
 
 
 @loop
+def gather_noting(codes: Array, table: Array, low: int, out: Array, present: Array) -> None:
+    """The same, where the table has codes of another kind, and which of these occur."""
+    for i in range(len(codes)):
+        found = table[Unsigned(codes[i] - low)]
+        out[i] = found
+        present[Unsigned(found)] = True
+
+
+@loop
 def gather_more(codes: Array, table: Array, out: Array) -> None:
     """What the table has for each code is added."""
     for i in range(len(codes)):

@@ -15,8 +15,17 @@ import numpy as np
 
 from mullion.aggregates.exact_sums import FINE
 from mullion.expressions.arrays import Array, Index, Real, Whole
+from mullion.expressions.readonly import frozen
 from mullion.planner.slices import Progressions
-from mullion.slices.kernels.compiled import DenseRows, Edges, FieldValues, Predicates, states_by_slice, take_units
+from mullion.slices.kernels.compiled import (
+    DenseRows,
+    Edges,
+    FieldValues,
+    Predicates,
+    in_first_units,
+    states_by_slice,
+    take_units,
+)
 from mullion.slices.kernels.fields import ADD, LEAST, MOST, FoldedColumn, Lifted, stacked
 from mullion.slices.kernels.signature import Masks
 
@@ -100,22 +109,27 @@ def in_units(residues: Real) -> list[Whole] | None:
     >>> in_units(np.array([2.0**-58 + 2.0**-100]))
     [array([1]), array([1])]
     """
-    left, numbers = residues.copy(), list[Whole]()
-    if not (np.abs(left) <= FINE / 2).all():
+    (values,) = frozen(residues)
+    numbers = [np.empty(len(values), np.int64)]
+    is_small, is_left = in_first_units(values, UNITS[0], FINE / 2, numbers[0])
+    if not is_small:
         return None
-    for unit in UNITS:
-        numbers.append(np.empty(len(left), np.int64))
-        if not take_units(left, unit, numbers[-1]):
-            return numbers
-    return None
+    left = values - numbers[0] * UNITS[0] if is_left else values
+    for unit in UNITS[1:] if is_left else ():
+        numbers.append(np.empty(len(values), np.int64))
+        is_left = take_units(left, unit, numbers[-1])
+        if not is_left:
+            break
+    return None if is_left else numbers
 
 
 def edges_of_predicates(progressions: Progressions, low: int, high: int) -> Edges:
     """The edges of all predicates that events from low to high need."""
     slot, edge = progressions.edges(low, high)
-    edges, at = np.unique(edge, return_inverse=True)
-    order = np.argsort(at, kind="stable")
-    return Edges(edges, slot[order].astype(np.int32), np.searchsorted(at[order], np.arange(len(edges) + 1)))
+    order = np.argsort(edge, kind="stable")
+    edge = edge[order]
+    first = np.flatnonzero(np.append(True, edge[1:] != edge[:-1])[: len(edge)])
+    return Edges(edge[first], slot[order].astype(np.int32), np.append(first, len(edge)))
 
 
 def dense_rows(times: Whole, masks: Masks, fields: Fields, progressions: Progressions) -> DenseRows:

@@ -28,8 +28,15 @@ from mullion.lazy import cached_property
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import SelectionMask
-from mullion.slices.kernels.row_loops import gather, gather_between, gather_more, note_present, note_within
-from mullion.slices.kernels.signature import SmallCodes, regions_of
+from mullion.slices.kernels.row_loops import (
+    gather,
+    gather_between,
+    gather_more,
+    gather_noting,
+    note_present,
+    note_within,
+)
+from mullion.slices.kernels.signature import SmallCodes, fill_regions, note_regions, regions_of
 
 MANY_EVENTS = 1 << 12
 """Of so many it pays to ask whether regions in which a predicate holds follow one another."""
@@ -78,16 +85,15 @@ class Selection:
         self._compared, self._columns = compared, columns
         self._regions: dict[Expr, Regions] = {}
         self._selected: dict[Tree, SelectionMask] = {}
+        self._numbered: dict[tuple[Attribute, ...], tuple[SmallCodes, Mask]] = {}
 
     def regions(self, expr: Expr) -> Regions:
         if expr not in self._regions:
             attribute = self._compared.attributes[expr]
             dtype = np.uint8 if attribute.regions <= 1 << 8 else np.uint16 if attribute.regions <= 1 << 16 else np.int32
-            codes = np.empty(self._columns.length, dtype)
-            _find_regions(attribute, self._columns, codes)
+            codes, present = np.empty(self._columns.length, dtype), np.zeros(attribute.regions, np.bool_)
+            _find_regions(attribute, self._columns, codes, present)
             codes.flags.writeable = False
-            present = np.zeros(attribute.regions, np.bool_)
-            note_present(codes, present)
             self._regions[expr] = Regions(attribute, codes, present)
         return self._regions[expr]
 
@@ -101,6 +107,12 @@ class Selection:
     def numbered(self, attributes: Sequence[Attribute]) -> tuple[SmallCodes, Mask]:
         """Which combinations of regions occur, the first attribute's varying slowest, and the number of each event's
         among these."""
+        key = tuple(attributes)
+        if key not in self._numbered:
+            self._numbered[key] = self._number(key)
+        return self._numbered[key]
+
+    def _number(self, attributes: tuple[Attribute, ...]) -> tuple[SmallCodes, Mask]:
         size, fixed, varying = 1, 0, []
         for attribute in reversed(attributes):
             every = self.regions(attribute.expr)
@@ -111,23 +123,25 @@ class Selection:
             else:
                 varying.append((every, table))
             size *= attribute.regions
-        present, out = np.zeros(size, np.bool_), np.full(self._columns.length, fixed, np.int32)
-        if len(varying) <= 1:
-            # What occurs of one attribute is known.
-            there = varying[0][1][varying[0][0].present] if varying else np.zeros(min(1, len(out)), np.int32)
-            present[there + fixed] = True
-        else:
-            for every, table in varying:
-                gather_more(every.codes, table, out)
+        length, present = self._columns.length, np.zeros(size, np.bool_)
+        if not varying:
+            present[fixed] = length > 0
+            return np.zeros(length, np.int32), present
+        (first, table), *others = varying
+        out = np.empty(length, np.int32)
+        if others:
+            gather(first.codes, table + np.int32(fixed), 0, out)
+            for every, more in others:
+                gather_more(every.codes, more, out)
             note_present(out, present)
+        else:
+            # What occurs of one attribute is known.
+            present[table[first.present] + fixed] = True
         numbers: npt.NDArray[np.int32] = (np.cumsum(present) - 1).astype(np.int32)
-        if len(varying) == 1:
-            every, table = varying[0]
-            gather(every.codes, numbers[table + fixed], 0, out)
-        elif varying:
+        if others:
             gather(out, numbers, 0, out)
         else:
-            out[:] = 0
+            gather(first.codes, numbers[table + fixed], 0, out)
         return out, present
 
     def selected(self, predicate: Tree) -> SelectionMask:
@@ -269,15 +283,16 @@ def _own_regions(own: Attribute, every: Attribute) -> npt.NDArray[np.int32]:
     return table
 
 
-def _find_regions(attribute: Attribute, columns: BatchColumns, out: Array) -> None:
-    """The region of each event's value. Texts are looked at once each."""
+def _find_regions(attribute: Attribute, columns: BatchColumns, out: Array, present: Mask) -> None:
+    """The region of each event's value, and which regions occur. Texts are looked at once each."""
     found = columns.by_dictionary(attribute.expr)
     if found is not None:
-        gather(found[0], regions_of(attribute, found[1]).astype(out.dtype), 0, out)
+        gather_noting(found[0], regions_of(attribute, found[1]).astype(out.dtype), 0, out, present)
         return
     difference = as_difference(attribute.expr, columns)
     if difference is not None:
         _compare(difference, attribute, columns, out)
+        note_regions(out, present)
         return
     values = columns.value(attribute.expr)
     numbers = values.values
@@ -289,15 +304,15 @@ def _find_regions(attribute: Attribute, columns: BatchColumns, out: Array) -> No
     else:
         low, high = 0, MOST_SPAN
     if high - low >= min(MOST_SPAN, max(2, len(numbers))):
-        out[:] = regions_of(attribute, values)
+        fill_regions(attribute, values, out, present)
         return
     every = (np.arange(high - low + 1) + low).astype(values.values.dtype)  # high + 1 may have no room
-    table = regions_of(attribute, Vector(values.type, every, np.ones(len(every), np.bool_)))
-    plain = numbers.view()
-    plain.flags.writeable = False
-    gather(plain, table.astype(out.dtype), low, out)
-    if not values.valid.all():
+    table = regions_of(attribute, Vector(values.type, every, np.ones(len(every), np.bool_))).astype(out.dtype)
+    (plain,), are_known = frozen(numbers), bool(values.valid.all())
+    gather_noting(plain, table, low, out, present if are_known else np.zeros_like(present))
+    if not are_known:
         out[~values.valid] = attribute.unknown
+        note_regions(out, present)
 
 
 def _compare(difference: RangeCondition, attribute: Attribute, columns: BatchColumns, out: Array) -> None:

@@ -12,20 +12,37 @@ from operator import call
 from mullion.language.query import Expr
 from mullion.planner.plan import StateColumn
 from mullion.slices.kernels.events import Events
-from mullion.slices.kernels.grouping_partials import GroupingPartials, has_columns
+from mullion.slices.kernels.grouping_partials import GroupingPartials, has_columns, may_use_boxes
 from mullion.threads import Run
 
 
 def find_shared(made: Sequence[GroupingPartials], run: Run) -> None:
     """Regions of what predicates compare; then, of groupings that have events, states, bad values and groups."""
-    regions: dict[Hashable, Callable[[], object]] = {}
+    run(call, _regions(made))
+    run(call, [*_values(made), *_axes(made), *_groups(made, alone=True)])
+    run(call, _groups(made, alone=False))
+
+
+def _regions(made: Sequence[GroupingPartials]) -> list[Callable[[], object]]:
+    """The regions of what is compared. Expressions with many constants take longest, so they are begun first."""
+    regions: dict[Hashable, tuple[int, Callable[[], object]]] = {}
     for grouped in made:
         selection = grouped.joined.selection(grouped.grouping.lookups)
         for attribute in grouped.grouping.index.attributes:
-            regions[selection, attribute.expr] = partial(selection.regions, attribute.expr)
-    run(call, list(regions.values()))
-    run(call, [*_values(made), *_groups(made, alone=True)])
-    run(call, _groups(made, alone=False))
+            find = partial(selection.regions, attribute.expr)
+            regions[selection, attribute.expr] = len(attribute.constants), find
+    return [find for _, find in sorted(regions.values(), key=lambda own: -own[0])]
+
+
+def _axes(made: Sequence[GroupingPartials]) -> list[Callable[[], object]]:
+    """The axes of predicates whose sums come from boxes."""
+    axes: dict[Hashable, Callable[[], object]] = {}
+    for grouped in made:
+        index, selection = grouped.grouping.index, grouped.joined.selection(grouped.grouping.lookups)
+        for axis in index.axes if may_use_boxes(grouped) else ():
+            attributes = tuple(index.attributes[at] for at in axis.attributes)
+            axes[selection, attributes] = partial(selection.numbered, attributes)
+    return list(axes.values())
 
 
 def _values(made: Sequence[GroupingPartials]) -> list[Callable[[], object]]:

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mullion.expressions.arrays import Mask
+from mullion.expressions.arrays import Array, Mask
 from mullion.expressions.coding.dictionary import combine
 from mullion.expressions.int128 import WIDE, same
+from mullion.expressions.readonly import frozen
 from mullion.expressions.vector import Vector
 from mullion.planner.fragments import TRUE, Attribute, Bytes, PredicateIndex
 from mullion.planner.runs import MOST_PRODUCT
@@ -71,44 +72,51 @@ class RegionCodes(Protocol):
 
 
 def regions_of(attribute: Attribute, values: Vector) -> SmallCodes:
-    if values.type.kind == "decimal":
-        constants = Vector.of(values.type, attribute.constants).values
-        return _known_regions(attribute, values, _decimal_regions(constants, values.values))
-    if values.values.dtype == np.object_:
-        found = [_region_of(attribute.constants, value) for value in values.to_list()]
-        return np.array(found, np.int32)
+    """The region that each value falls into."""
     out = np.empty(len(values), np.int32)
-    if values.values.dtype == np.bool_:
-        out[:] = regions_of(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))[
-            values.values.astype(np.int8)
-        ]
-    else:
-        numbers = _comparable(values.values)
-        constants = np.array(attribute.constants, np.int64 if numbers.dtype.kind == "i" else np.float64)
-        find_regions(constants, numbers, out)
-        if numbers.dtype.kind == "f":
-            # NaN is larger than any number.
-            out[np.isnan(numbers)] = 2 * len(constants)
-    return _known_regions(attribute, values, out)
-
-
-def _known_regions(attribute: Attribute, values: Vector, regions_of_values: SmallCodes) -> SmallCodes:
-    """The regions, those of NULLs put right."""
-    if not values.valid.all():
-        regions_of_values[~values.valid] = attribute.unknown
-    return regions_of_values
-
-
-def _decimal_regions(constants: npt.NDArray[Any], values: npt.NDArray[Any]) -> SmallCodes:
-    """Decimals as whole numbers, of 64 bits or of 128."""
-    out = np.zeros(len(values), np.int32)
-    if values.dtype != WIDE:
-        find_regions(constants, _comparable(values), out)
-    elif len(constants):
-        at = np.searchsorted(constants, values)
-        equal = (at < len(constants)) & same(constants[np.minimum(at, len(constants) - 1)], values)
-        out[:] = 2 * at + equal
+    fill_regions(attribute, values, out, np.zeros(attribute.regions, np.bool_))
     return out
+
+
+def fill_regions(attribute: Attribute, values: Vector, out: Array, present: Mask) -> None:
+    """The same, in numbers of any size that have room for it. The regions that occur are noted as present."""
+    numbers, are_known = values.values, bool(values.valid.all())
+    # What stands where a value is NULL occurs nowhere.
+    noted = present if are_known else np.zeros_like(present)
+    if values.type.kind == "decimal":
+        _fill_decimal_regions(Vector.of(values.type, attribute.constants).values, numbers, out, noted)
+    elif numbers.dtype == np.object_:
+        out[:] = [_region_of(attribute.constants, value) for value in values.to_list()]
+        note_regions(out, noted)
+    elif numbers.dtype == np.bool_:
+        both = regions_of(attribute, Vector(values.type, np.array([0, 1], np.int8), np.ones(2, np.bool_)))
+        out[:] = both[numbers.astype(np.int8)]
+        note_regions(out, noted)
+    else:
+        comparable = _comparable(numbers)
+        constants = np.array(attribute.constants, np.int64 if comparable.dtype.kind == "i" else np.float64)
+        find_regions(constants, comparable, out, noted)
+    if not are_known:
+        out[~values.valid] = attribute.unknown
+        note_regions(out, present)
+
+
+def note_regions(codes: Array, present: Mask) -> None:
+    """Which regions occur."""
+    (written,) = frozen(codes)
+    note_present(written, present)
+
+
+def _fill_decimal_regions(constants: Array, values: Array, out: Array, present: Mask) -> None:
+    """Decimals as whole numbers, of 64 bits or of 128."""
+    if values.dtype != WIDE:
+        find_regions(constants, _comparable(values), out, present)
+        return
+    at = np.searchsorted(constants, values)
+    out[:] = 2 * at
+    if len(constants):
+        out[(at < len(constants)) & same(constants[np.minimum(at, len(constants) - 1)], values)] += 1
+    note_regions(out, present)
 
 
 def _comparable(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
