@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,8 +93,8 @@ def test_a_null_has_a_region_of_its_own(kind: tuple[Type, Any], codes: Any, data
 def test_combinations_are_numbered_in_their_order(rows: list[Any], constants: Any, number: int) -> None:
     names = ("x", "y", "z")[:number]
     attributes = [Attribute(Column(name), tuple(sorted(own))) for name, own in zip(names, constants, strict=False)]
-    vectors = {name: Vector.of(BIGINT, [row[i] for row in rows]) for i, name in enumerate(names)}
-    columns = BatchColumns(vectors, len(rows))
+    events = pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)})
+    columns = BatchColumns.of(events, dict.fromkeys(names, BIGINT))
     selection = Selection(Compared({own.expr: own for own in attributes}), columns)
     numbers, present = selection.numbered(attributes)
     places = np.zeros(len(rows), np.int64)
