@@ -20,7 +20,7 @@ from mullion.binding import relations
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, TIMESTAMP
 from mullion.operators.kernels.join import KeyRuns, common_runs
-from mullion.planner.physical import sliced_of
+from mullion.planner.physical import by_way
 from mullion.planner.rules import make_plan
 from mullion.slices.kernels.events import TIME
 from mullion.slices.kernels.partial import Input, Job, partials
@@ -49,7 +49,7 @@ def selections(load: Load, queries: int, repeat: int = 3) -> Selections:
     item = "SELECT count(*) AS n, avg(item) AS mean, sum(item) AS total FROM store1 [RANGE 60 s SLIDE 10 s]"
     texts = [f"{item} WHERE item >= {a} AND item < {b}" for a, b in zip(first, last, strict=True)]
     bound = [relations.bind(parse_query(text, name=f"q{i}"), {"store1": STREAM}) for i, text in enumerate(texts)]
-    plan = make_plan(STREAM, sliced_of(bound, {"store1": STREAM}))
+    plan = make_plan(STREAM, by_way(bound, {"store1": STREAM}).slices)
     items = own.items.astype(np.int32)
     table = pa.table({TIME: own.times, "item": items, "ts": pa.array(own.times).cast(pa.timestamp("us", "UTC"))})
     windows = (plan.windows,) * len(plan.groupings)

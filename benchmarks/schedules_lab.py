@@ -21,7 +21,7 @@ from mullion.binding import relations
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, TIMESTAMP
 from mullion.options import Schedule
-from mullion.planner.physical import sliced_of
+from mullion.planner.physical import by_way
 from mullion.planner.rules import make_plan
 from mullion.planner.schedules.groups import GroupKey
 from mullion.planner.schedules.schedulers import scheduler_of
@@ -77,7 +77,7 @@ def measured_costs(key: str, batches: Sequence[pa.Table], samples: int, seed: in
     items = [f"top_k({key}, 10)", f"percentile({key}, 0.9)"]
     texts = [f"SELECT {items[i % 2]} AS found FROM packets [RANGE {n} s SLIDE 1 s]" for i, n in enumerate(lengths)]
     bound = [relations.bind(parse_query(text, name=f"q{i}"), {"packets": STREAM}) for i, text in enumerate(texts)]
-    plan = make_plan(STREAM, sliced_of(bound, {"packets": STREAM}))
+    plan = make_plan(STREAM, by_way(bound, {"packets": STREAM}).slices)
     windows = (plan.windows,) * len(plan.groupings)
     job = Job(plan.groupings, plan.methods, windows, Input(STREAM.types), plan.slicing)
     tier = WindowTier()

@@ -11,7 +11,7 @@ from mullion.algebra.streams import Stream
 from mullion.binding import relations
 from mullion.language.parse import parse_query
 from mullion.options import Options, Schedule
-from mullion.planner.physical import sliced_of
+from mullion.planner.physical import by_way
 from mullion.planner.rules import make_plan
 from mullion.planner.schedules.steps import stepped
 from mullion.runtime.scheduling import Scheduling
@@ -47,7 +47,7 @@ def batches(rest: Rest, *, at_most: bool) -> tuple[float, int]:
     """Processor seconds of all batches, and how many answers they gave."""
     written = [parse_query(text, name=f"q{i}") for i, text in enumerate(texts(rest.queries, at_most))]
     bound = [relations.bind(query, {"readings": STREAM}) for query in written]
-    queries = stepped(sliced_of(bound, {"readings": STREAM}))
+    queries = stepped(by_way(bound, {"readings": STREAM}).slices)
     plan = make_plan(STREAM, queries, Options(schedule=Schedule.CONSERVATIVE))
     (grouping,) = plan.groupings
     job = Job((grouping,), plan.methods, (plan.windows,), Input(STREAM.types), plan.slicing)

@@ -17,7 +17,7 @@ from mullion.catalog.synopses import StreamSynopsis
 from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.options import Options
-from mullion.planner.physical import sliced_of
+from mullion.planner.physical import by_way
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
@@ -76,9 +76,9 @@ class Course:
         """Let a query enter; how it comes by its past."""
         relation = relations.bind(parse_query(text, name=name), {"s": STREAM})
         relation = replace(relation, backfill=True) if backfill else relation
-        (plan,) = sliced_of([relation], {"s": STREAM})
+        (plan,) = by_way([relation], {"s": STREAM}).slices
         entrance, how = self.run.admission.enter(plan)
-        self.queries = [*self.queries, *sliced_of([entered(relation, entrance)], {"s": STREAM})]
+        self.queries = [*self.queries, *by_way([entered(relation, entrance)], {"s": STREAM}).slices]
         return how
 
     def end(self) -> None:

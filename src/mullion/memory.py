@@ -18,8 +18,8 @@ from pathlib import Path
 from mullion.errors import MullionError
 
 MB, GB = 1 << 20, 1 << 30
-_UNITS = {unit: 1 << (10 * power) for power, unit in enumerate(("B", "KB", "MB", "GB", "TB"))}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?B)", re.IGNORECASE)
+_UNITS = {unit: 1 << (10 * power) for power, unit in enumerate("BKMGT")}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B)", re.IGNORECASE)
 
 LEAST = 1536 * MB
 """Java and Python take about 1 GB before there is any event."""
@@ -45,9 +45,9 @@ ANSWERING = 3
 
 
 def parse_size(text: str) -> int:
-    """Bytes from text; a KB has 1024.
+    """Bytes from text, also as Spark and Kubernetes write it; a KB has 1024.
 
-    >>> parse_size("4GB"), parse_size("1.5 gb"), parse_size("512MB") == 512 * MB
+    >>> parse_size("4GB"), parse_size("1.5 gb"), parse_size("512m") == parse_size("512 MiB") == 512 * MB
     (4294967296, 1610612736, True)
     >>> parse_size("4")
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ def parse_size(text: str) -> int:
         raise MullionError(
             f"memory is a size such as '4GB', not '{text}'", hint="write a number and KB, MB, GB or TB, such as '512MB'"
         )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return int(float(match[1]) * _UNITS[(match[2] or "B").upper()])
 
 
 def size_text(size: int) -> str:

@@ -36,10 +36,6 @@ def query(name: str, stream: str = "trades") -> Relation:
     return bind(parse_query(text, name=name), {"trades": TRADES, "Quotes": QUOTES})
 
 
-def names(queries: list[Relation]) -> list[str]:
-    return [query.name for query in queries]
-
-
 def test_a_query_is_found_whatever_the_case() -> None:
     assert catalog("Total").query_named("tOTAL").name == "Total"
 
@@ -92,22 +88,14 @@ def test_a_dropped_name_is_free_again_in_any_case() -> None:
     made.add_query(query("total", "quotes"))
     assert made.query_named("Total").name == "total"
     assert [*made.queries] == ["other", "total"]
-    assert names(made.queries_over("trades")) == ["other"]
-    assert names(made.queries_over("Quotes")) == ["total"]
+    assert made.queries["total"].streams == ("Quotes",)
 
 
-def test_queries_over_a_stream_keep_the_order_they_came_in() -> None:
-    made = catalog("b", "a", "c")
+def test_queries_keep_the_order_they_came_in() -> None:
+    made, later = catalog("b", "a", "c"), query("a")
     made.add_query(query("q", "quotes"))
-    made.replace_query(made.query_named("a"))
-    assert names(made.queries_over("trades")) == ["b", "a", "c"]
-    assert names(made.queries_over("nothing")) == []
-
-
-def test_a_replaced_query_is_replaced_everywhere() -> None:
-    made, later = catalog("a"), query("a")
     made.replace_query(later)
-    assert made.query_named("a") is later and made.queries_over("trades") == [later]
+    assert [*made.queries] == ["b", "a", "c", "q"] and made.query_named("a") is later
 
 
 def test_a_copy_and_its_original_go_their_own_ways() -> None:
@@ -117,8 +105,8 @@ def test_a_copy_and_its_original_go_their_own_ways() -> None:
     after.add_query(query("c"))
     after.add_stream(Stream("news", COLUMNS, "ts"))
     before.add_query(query("d"))
-    assert names(before.queries_over("trades")) == [*before.queries] == ["a", "b", "d"]
-    assert names(after.queries_over("trades")) == [*after.queries] == ["b", "c"]
+    assert [*before.queries] == ["a", "b", "d"]
+    assert [*after.queries] == ["b", "c"]
     assert before.query_named("A").name == "a" and "news" not in before.streams
     before.add_table(Table("News", COLUMNS, "parquet"))
     with pytest.raises(CheckError):
@@ -146,7 +134,7 @@ def test_a_script_that_fails_changes_nothing() -> None:
         DROP QUERY first; DROP QUERY nobody"""
     with pytest.raises(MullionError, match="unknown query 'nobody'"):
         made.execute(script)
-    assert [*made.catalog.queries] == names(made.catalog.queries_over("trades")) == ["first"]
+    assert [*made.catalog.queries] == ["first"]
     assert made.query("SELECT count(*) AS n FROM trades [RANGE '10 s' SLIDE '5 s']") == "query_2"
 
 
@@ -206,45 +194,48 @@ def test_queries_of_every_kind_share_their_names() -> None:
         made.query_named("pair")
 
 
-def test_queries_are_found_by_all_their_streams_until_they_are_dropped() -> None:
+def test_streams_are_queried_until_the_last_query_is_dropped() -> None:
     made = catalog()
     made.add_query(relation("pairs"))
     made.add_query(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
     before = made.copy()
-    assert names(made.queries_over("trades")) == ["pairs", "prices"]
-    assert names(made.queries_over("Quotes")) == ["pairs"] and list(made.materialized) == ["prices"]
-    moved = replace(made.queries["pairs"], start=5)
-    made.replace_query(moved)
-    assert made.queries_over("Quotes") == [moved]
+    assert made.queried_streams == {"trades", "Quotes"} and list(made.materialized) == ["prices"]
     made.drop_query("PAIRS")
-    assert made.queries_over("Quotes") == [] and list(made.queries) == ["prices"]
-    assert names(before.queries_over("Quotes")) == ["pairs"]
+    assert made.queried_streams == {"trades"} and list(made.queries) == ["prices"]
     made.drop_query("prices")
+    assert made.queried_streams == set() and before.queried_streams == {"trades", "Quotes"}
     assert made.materialized == {} and list(before.materialized) == ["prices"]
     made.add_query(query("pairs"))
 
 
-def test_what_is_found_of_each_query_stays_in_their_order() -> None:
-    """As if it were found anew for all whenever one comes, goes or changes."""
+class AskedMeanwhile(dict[str, Relation]):
+    """Queries of which another thread asks just before and just after each change."""
 
-    def start(query: Relation, catalog: Catalog) -> int | None:
-        return query.start
+    def __init__(self, queries: dict[str, Relation], ask: Callable[[], object]) -> None:
+        super().__init__(queries)
+        self._ask = ask
 
-    def found(catalog: Catalog) -> list[tuple[str, int | None]]:
-        return list(catalog.of_each_query(start).items())
+    def __setitem__(self, name: str, query: Relation) -> None:
+        self._ask()
+        super().__setitem__(name, query)
+        self._ask()
 
-    made = catalog("a", "b", "c")
-    assert found(made) == []
+    def __delitem__(self, name: str) -> None:
+        self._ask()
+        super().__delitem__(name)
+        self._ask()
+
+
+def test_nothing_stays_that_was_made_while_queries_changed() -> None:
+    made = catalog("a", "b")
+
+    def starts() -> list[tuple[str, int | None]]:
+        return made.made_of_queries("starts", lambda: [(name, own.start) for name, own in made.queries.items()])
+
+    made.queries = AskedMeanwhile(made.queries, starts)
+    made.add_query(query("c"))
+    assert starts() == [("a", None), ("b", None), ("c", None)] and starts() is starts()
     made.replace_query(replace(made.queries["b"], start=1))
-    made.replace_query(replace(made.queries["a"], start=2))
-    made.add_query(replace(query("d"), start=3))
-    assert found(made) == [("a", 2), ("b", 1), ("d", 3)]
-    before = made.copy()
-    made.replace_query(replace(made.queries["b"], start=None))
-    made.replace_query(replace(made.queries["c"], start=4))
-    assert found(made) == [("a", 2), ("c", 4), ("d", 3)]
+    assert starts() == [("a", None), ("b", 1), ("c", None)]
     made.drop_query("A")
-    made.add_query(replace(query("a"), start=5))
-    assert found(made) == [("c", 4), ("d", 3), ("a", 5)]
-    made.go_back_to(before)
-    assert found(made) == [("a", 2), ("b", 1), ("d", 3)]
+    assert starts() == [("b", 1), ("c", None)]

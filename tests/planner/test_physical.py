@@ -14,7 +14,7 @@ from mullion.engine import Engine
 from mullion.language.parse import parse_query
 from mullion.language.render import render
 from mullion.language.types import BIGINT, INT, STRING, TIMESTAMP
-from mullion.planner.physical import runs_by_operators, sliced, sliced_of, why_operators
+from mullion.planner.physical import by_way, sliced, why_operators
 
 COLUMNS = (("ts", TIMESTAMP), ("k", STRING), ("v", INT), ("seq", BIGINT))
 STREAMS = {name: Stream(name, COLUMNS, "ts") for name in ("a", "b")}
@@ -65,14 +65,15 @@ BY_OPERATORS = [
 def test_slices_run_aggregates_over_any_window_of_one_stream(text: str) -> None:
     relation = bound(text)
     assert why_operators(relation) is None
-    assert [plan.name for plan in sliced_of([relation], STREAMS)] == ["q"] and not runs_by_operators(relation)
+    ways = by_way([relation], STREAMS)
+    assert [plan.name for plan in ways.slices] == ["q"] and not ways.operators
 
 
 @pytest.mark.parametrize(("text", "why"), BY_OPERATORS)
 def test_operators_run_the_rest_and_say_why(text: str, why: str) -> None:
     relation = bound(text)
     assert (why_operators(relation) or "").startswith(why)
-    assert sliced(relation, STREAMS) is None and runs_by_operators(relation)
+    assert sliced(relation, STREAMS) is None and by_way([relation], STREAMS) == ([], [relation])
 
 
 def test_explain_says_which_way_and_why_in_text_json_and_picture() -> None:
@@ -145,5 +146,5 @@ def test_a_restart_knows_how_a_query_entered() -> None:
     entry = to_journal(relation)
     assert entry == {"name": "q", "text": relation.text, "after": 4, "tag": "q", "joined": 12}
     assert from_journal(entry, catalog) == as_journaled(bind(parse_query(text), STREAMS), entry) == relation
-    (plan,) = sliced_of([relation], STREAMS)
+    (plan,), _ = by_way([relation], STREAMS)
     assert to_journal(plan) == entry

@@ -15,7 +15,7 @@ from mullion.language.parse import parse_query
 from mullion.language.types import INT, STRING, TIMESTAMP
 from mullion.planner import physical
 from mullion.planner.observed import Observed
-from mullion.planner.physical import sliced_of, why_only_slices
+from mullion.planner.physical import by_way, why_only_slices
 from mullion.planner.rules import make_plan
 from mullion.planner.way_costs import ALONE, WayCosts, compared, way_costs
 from without_spark import local_engine
@@ -46,13 +46,13 @@ def bound(*texts: str) -> list[Relation]:
 
 def costs(*texts: str, seen: Observed = STEADY) -> WayCosts:
     relations = bound(*texts)
-    plan = make_plan(STREAM, sliced_of(relations, {"s": STREAM}), seen=seen)
+    plan = make_plan(STREAM, by_way(relations, {"s": STREAM}).slices, seen=seen)
     return way_costs(plan, seen, [relation.root for relation in relations])
 
 
 def told(*texts: str, seen: Observed = STEADY) -> str:
     relations = bound(*texts)
-    plan = make_plan(STREAM, sliced_of(relations, {"s": STREAM}), seen=seen)
+    plan = make_plan(STREAM, by_way(relations, {"s": STREAM}).slices, seen=seen)
     reason = compared(plan, seen, [relation.root for relation in relations]).reasons[0]
     assert reason.rule == "choose_slices"
     return reason.text
@@ -74,7 +74,7 @@ def answers(text: str, *, by_operators: bool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("text", BOTH)
 def test_both_ways_answer_alike_where_both_can(text: str) -> None:
-    (query,) = sliced_of(bound(text), {"s": STREAM})
+    (query,) = by_way(bound(text), {"s": STREAM}).slices
     assert why_only_slices(query) is None
     found = answers(text, by_operators=False)
     assert found and found == answers(text, by_operators=True)

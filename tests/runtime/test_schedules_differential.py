@@ -24,7 +24,7 @@ from mullion.binding import relations
 from mullion.binding.entering import entered
 from mullion.language.parse import parse_query
 from mullion.options import Options, Schedule
-from mullion.planner.physical import sliced_of
+from mullion.planner.physical import by_way
 from mullion.reference.window_aggregates import answer_windows
 from mullion.reference.windows import answered
 from mullion.runtime import sharding_choice
@@ -186,10 +186,10 @@ class Played:
     def _enter(self, name: str, asked: Asked) -> None:
         text = f"CREATE QUERY {name}{' BACKFILL' if asked.backfill else ''} AS {asked.text()}"
         relation = relations.bind(parse_query(text), {"s": STREAM})
-        (plan,) = sliced_of([relation], {"s": STREAM})
+        (plan,) = by_way([relation], {"s": STREAM}).slices
         entrance, _ = self.course.run.admission.enter(plan)
         self.known[name] = entered(relation, entrance)
-        self.course.queries = [*self.course.queries, *sliced_of([self.known[name]], {"s": STREAM})]
+        self.course.queries = [*self.course.queries, *by_way([self.known[name]], {"s": STREAM}).slices]
 
     def _take(self, batch: Sequence[dict[str, Any]]) -> dict[str, list[int]]:
         return self._note(lambda: self.course.take(*batch))

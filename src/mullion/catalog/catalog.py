@@ -18,7 +18,7 @@ class Catalog:
     """Names are found whatever their case, and no two differ by case alone.
 
     Adding, finding and dropping take the same time however many there are: beside the dicts, in the order of
-    registration, stand the names as registered by their lower case, and the queries of each stream.
+    registration, stand the names as registered by their lower case.
     """
 
     def __init__(self) -> None:
@@ -33,20 +33,16 @@ class Catalog:
         """Synopses and summaries of streams, by their names, of which no two are alike."""
         self._relation_names: dict[str, str] = {}
         self._query_names: dict[str, str] = {}
-        self._over: dict[str, dict[str, Relation]] = {}
         self._free = 1
         self._of_queries: dict[Hashable, Any] = {}
-        self._of_each: dict[Callable[[Relation, Catalog], Any], dict[str, Any]] = {}
 
     def copy(self) -> Catalog:
         other = Catalog()
         other.streams, other.tables, other.queries = self.streams.copy(), self.tables.copy(), self.queries.copy()
         other._relation_names, other._query_names = self._relation_names.copy(), self._query_names.copy()
         other.materialized, other.path_places = self.materialized.copy(), self.path_places.copy()
-        other._over = {stream: queries.copy() for stream, queries in self._over.items()}
         other._free = self._free
         other.synopses = self.synopses.copy()
-        other._of_each = {find: found.copy() for find, found in self._of_each.items()}
         return other
 
     def go_back_to(self, before: Catalog) -> None:
@@ -111,24 +107,9 @@ class Catalog:
     def replace_query(self, query: Relation) -> None:
         """Put the query in the place of the one of its name, which reads the same streams."""
         self.queries[query.name] = query
-        for stream in query.streams:
-            self._over.setdefault(stream, {})[query.name] = query
         if query.materialized:
             self.materialized[query.name] = query
-        self._of_queries = {}
-        for find in list(self._of_each):
-            self._find(find, query)
-
-    def _find(self, find: Callable[[Relation, Catalog], Any], query: Relation) -> None:
-        """Of a query that is new, or has another's place."""
-        of_each, found = self._of_each[find], find(query, self)
-        is_last = next(reversed(self.queries)) == query.name
-        if (found is None) != (query.name not in of_each) and not is_last:
-            del self._of_each[find]  # found anew, so that all stand in their order
-        elif found is not None:
-            of_each[query.name] = found
-        else:
-            of_each.pop(query.name, None)
+        self._forget_made()
 
     def has_query(self, name: str) -> bool:
         """Whether there is a query of this name."""
@@ -145,34 +126,23 @@ class Catalog:
         query = self.query_named(name, place)
         del self._query_names[query.name.lower()], self.queries[query.name]
         self.materialized.pop(query.name, None)
-        for stream in query.streams:
-            del self._over[stream][query.name]
-        self._of_queries = {}
-        for found in self._of_each.values():
-            found.pop(query.name, None)
-
-    def queries_over(self, stream: str) -> list[Relation]:
-        return list(self._over.get(stream, {}).values())
+        self._forget_made()
 
     @property
     def queried_streams(self) -> set[str]:
-        return {stream for stream, queries in self._over.items() if queries}
+        return {stream for query in tuple(self.queries.values()) for stream in query.streams}
 
     def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""
-        known = self._of_queries  # another takes its place when queries change, perhaps in another thread
+        known = self._of_queries
         if key not in known:
             known[key] = make()
         made: Made = known[key]
         return made
 
-    def of_each_query(self, find: Callable[[Relation, Catalog], Made | None]) -> dict[str, Made]:
-        """What is found of queries, by their names, without those of which nothing is. From the first call on it is
-        found when a query comes, so that a run over thousands begins at once."""
-        if find not in self._of_each:
-            found = ((name, find(query, self)) for name, query in self.queries.items())
-            self._of_each[find] = {name: own for name, own in found if own is not None}
-        return self._of_each[find]
+    def _forget_made(self) -> None:
+        """Comes after every change of queries: what another thread made of those before is in the dict that goes."""
+        self._of_queries = {}
 
     def free_name(self) -> str:
         """A name that no query has. Numbers below the last one given are not tried again."""

@@ -57,13 +57,22 @@ def _window_aggregate(relation: Relation) -> WindowAggregate | None:
     )
 
 
-def sliced_of(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> list[SlicedAggregation]:
-    """What slices run of these."""
-    return [plan for relation in relations if (plan := sliced(relation, streams)) is not None]
+class ByWay(NamedTuple):
+    """Relations by the way that runs them, in their order."""
+
+    slices: list[SlicedAggregation]
+    operators: list[Relation]
 
 
-def runs_by_operators(relation: Relation) -> bool:
-    return _window_aggregate(relation) is None
+def by_way(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> ByWay:
+    found = ByWay([], [])
+    for relation in relations:
+        plan = sliced(relation, streams)
+        if plan is None:
+            found.operators.append(relation)
+        else:
+            found.slices.append(plan)
+    return found
 
 
 def why_slices(axis: Axis) -> str:

@@ -18,14 +18,13 @@ from mullion.service.entering_relations import EnteringRelations
 from mullion.service.entering_streams import EnteringStreams
 from mullion.service.pasts import Pasts
 from mullion.service.runs import Runs
-from mullion.service.ways import follow_queries, plan_of, run_by_operators, sliced_over
+from mullion.service.ways import plan_of, run_by_operators, sliced_over
 from mullion.storage.manifest import queries_noted
 
 
 class Entering:
     def __init__(self, catalog: Catalog, runs: Runs, sink: Sink) -> None:
         self._catalog, self._runs = catalog, runs
-        follow_queries(catalog)
         self.pasts = Pasts()
         """How queries that entered came by their past."""
         self._has_begun = False
