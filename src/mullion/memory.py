@@ -141,6 +141,11 @@ class Memory:
         """Bytes of events, as columns in memory, that a batch should hold."""
         return self.limit // BATCHES
 
+    @property
+    def collected(self) -> int:
+        """Bytes of partials that a batch may leave."""
+        return self.python // COLLECTED
+
     def batch_of(self, event_bytes: int, partials: float) -> int:
         """The same where an event leaves so many partials for all queries, which are held until they are answered.
 
@@ -150,7 +155,7 @@ class Memory:
         """
         if not partials:
             return self.batch
-        return min(self.batch, int(self.python / COLLECTED / (PARTIAL * partials) * event_bytes))
+        return min(self.batch, int(self.collected / (PARTIAL * partials) * event_bytes))
 
     @property
     def held(self) -> int:

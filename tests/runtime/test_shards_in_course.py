@@ -138,10 +138,14 @@ class TestShedding:
         with local_engine(self.SCRIPT, shard_above=0) as engine:
             assert [self.take(engine, number, sheds=number > 0) for number in range(3)] == [True] * 3
 
-    def test_what_would_not_fit_is_moved_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(("times", "moved"), [(4, True), (10, True), (20, False)])
+    def test_what_might_not_fit_is_moved_all_the_same(
+        self, monkeypatch: pytest.MonkeyPatch, times: int, moved: bool
+    ) -> None:
+        """A batch may leave a quarter of Python's memory, and all together three times over must fit into it."""
         with local_engine(self.SCRIPT) as engine:
             assert not self.take(engine, 0, sheds=True)
             (own,) = engine.runs["s"].sets.values()
             most = max(entry.size for entry in own.tier.entries)
-            monkeypatch.setattr(Memory, "python", property(lambda self: 4 * most))
-            assert self.take(engine, 1, sheds=True)
+            monkeypatch.setattr(Memory, "python", property(lambda self: times * most))
+            assert self.take(engine, 1, sheds=True) == moved

@@ -17,8 +17,6 @@ COUNTED = 10
 """So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
 HELD = 40
 """Rows of sub-windows that stay on the driver, for each group that may."""
-ROOM = 2
-"""While events are shed, so many times what is held must fit into memory: the next batch adds to it."""
 
 
 class ShardingChoice:
@@ -27,8 +25,8 @@ class ShardingChoice:
 
     def move_the_large(self, sharing_set: SharingSet, plan: Plan, batch: Batch) -> None:
         """Move groupings with very many groups to shards, before their partials would come to the driver. While events
-        are shed only those go whose sub-windows would not fit: the burst passes, nothing comes back from shards, and to
-        move is the most work just when there is no time for it."""
+        are shed only those go whose sub-windows might not fit with those of a batch: the burst passes, nothing comes
+        back from shards, and to move is the most work just when there is no time for it."""
         self.keep_together(sharing_set, plan)
         for family in _families(plan):
             here = [grouping for grouping in family if grouping.name not in sharing_set.shards]
@@ -45,7 +43,8 @@ class ShardingChoice:
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
         held = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
         if not self._state.overload.thinning.is_whole:
-            return ROOM * ANSWERING * sum(entry.size for entry in held) > self._state.memory().python
+            memory = self._state.memory()
+            return ANSWERING * (sum(entry.size for entry in held) + memory.collected) > memory.python
         limit = self._state.options.shard_above
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
