@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memory_batch import MemorySource, Rows, evaluated, from_files
-from mullion.algebra.streams import Stream
+from mullion.algebra.streams import Stream, Table
 from mullion.engine import Engine
 from mullion.errors import Place
 from mullion.expressions.vector import Vector
@@ -116,7 +116,7 @@ class MemoryBackend(SparkBackend):
         self.check_open()
         return SESSION
 
-    def check_there(self, streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
+    def check_there(self, sources: Iterable[Stream | Table], places: Mapping[str, Place]) -> None:
         pass
 
     def source_of(self, stream: Stream, notes: Path) -> MemorySource:

@@ -1,4 +1,4 @@
-"""A stream with nothing at its path is refused where the path is written, before Spark is started. Without a JVM."""
+"""A stream or table with nothing at its path is refused where that is written, before Spark is started. Without a JVM."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def plain(marked: str) -> str:
     return marked.replace("«", "").replace("»", "")
 
 
-def assert_shown(error: NothingThere, marked: str, path: object) -> None:
-    assert error.message == f"s: there is nothing at {path}" and error.hint == "check the path in OPTIONS"
+def assert_shown(error: NothingThere, marked: str, path: object, name: str = "s") -> None:
+    assert error.message == f"{name}: there is nothing at {path}" and error.hint == "check the path in OPTIONS"
     assert error.place is not None
     written = plain(marked)[error.place.start : error.place.end]
     assert (error.place.start, written) == (marked.index("«"), marked.split("«")[1].split("»")[0])
@@ -52,6 +52,28 @@ def test_a_path_with_nothing_is_shown_when_a_run_begins(tmp_path: Path, format_:
         with pytest.raises(NothingThere) as told:
             engine.run(follow=follow)
     assert_shown(told.value, marked, tmp_path / path)
+    assert not (tmp_path / "out").exists()
+
+
+JOINED = (
+    "CREATE STREAM s (ts TIMESTAMP, k STRING) USING parquet OPTIONS (path '{events}') TIMESTAMP BY ts;\n"
+    "CREATE TABLE unread (k STRING) USING csv OPTIONS (path '{events}/none.csv');\n"
+    "CREATE {kind} t (k STRING) USING csv OPTIONS («path '{rows}'»);\n"
+    "CREATE QUERY q AS SELECT count(*) AS n FROM s [RANGE 1 s SLIDE 1 s], t WHERE s.k = t.k"
+)
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "RETROACTIVE TABLE"])
+def test_so_is_that_of_a_table_that_queries_read(tmp_path: Path, kind: str) -> None:
+    marked = JOINED.format(kind=kind, events=tmp_path, rows=tmp_path / "rows.csv")
+    with Engine(out=tmp_path / "out") as engine:
+        engine.execute(plain(marked))
+        for begin in (engine.check_sources, engine.run):
+            with pytest.raises(NothingThere) as told:
+                begin()
+            assert_shown(told.value, marked, tmp_path / "rows.csv", "t")
+        (tmp_path / "rows.csv").touch()
+        engine.check_sources()
     assert not (tmp_path / "out").exists()
 
 

@@ -17,8 +17,8 @@ from mullion.language.query import Column
 from mullion.language.types import BIGINT, BOOLEAN, DOUBLE, INT, Type
 from mullion.planner.fragments import Attribute
 from mullion.slices.kernels.region_search import find_regions
+from mullion.slices.kernels.regions import fill_regions
 from mullion.slices.kernels.selection import Compared, Selection
-from mullion.slices.kernels.signature import fill_regions
 
 CODES = (np.uint8, np.uint16, np.int32)
 

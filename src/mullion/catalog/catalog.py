@@ -25,7 +25,7 @@ class Catalog:
         self.streams: dict[str, Stream] = {}
         self.tables: dict[str, Table] = {}
         self.path_places: dict[str, Place] = {}
-        """Where the paths of streams are written, by the names of these."""
+        """Where the paths of streams and tables are written, by the names of these."""
         self.queries: dict[str, Relation] = {}
         self.materialized: dict[str, Relation] = {}
         """The queries that others may read in FROM."""
@@ -63,10 +63,12 @@ class Catalog:
             raise CheckError(f"unknown stream '{name}'", place, hint=closest(name, self.streams))
         return self.streams[spelt]
 
-    def add_table(self, table: Table, place: Place | None = None) -> None:
+    def add_table(self, table: Table, place: Place | None = None, path_place: Place | None = None) -> None:
         self._check_no_result(table.name, place)
         _new(table.name, self._relation_names, STREAM_OR_TABLE, place)
         self.tables[table.name] = table
+        if path_place is not None:
+            self.path_places[table.name] = path_place
 
     def add_synopsis(self, synopsis: StreamStructure, place: Place | None = None) -> None:
         _new(synopsis.name, {name.lower(): name for name in self.synopses}, "synopsis or summary", place)

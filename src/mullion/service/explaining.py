@@ -99,7 +99,7 @@ class Explainer:
         if not known.events:
             return 0.0
         clustering = Clustering.of(known)
-        together = self._options.sharing is Sharing.ON
+        together = self._options.sharing is Sharing.ON or Clustering.is_one(timed)
         clusters = [timed] if together else clustering.divide(timed).clusters
         return clustering.partials(clusters) / known.events
 

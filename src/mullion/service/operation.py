@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mullion.algebra.streams import Stream
+from mullion.algebra.nodes import tables_of
+from mullion.algebra.streams import Stream, Table
 from mullion.allocation import LeftAlone
 from mullion.arguments import require
 from mullion.catalog.catalog import Catalog
@@ -65,8 +66,8 @@ class Operation:
         """Begin to read the streams that queries or questions need. `reading` is called when Spark is there."""
         pause = self._pause(every, follow=follow)
         self.stopping.clear()
+        self.check_sources()
         streams = asked_streams(self._catalog)
-        self._backend.check_there(streams, self._catalog.path_places)
         if close:
             check_close([(stream.name, not never_ends(stream)) for stream in streams], follow=follow)
         self._take_up()
@@ -85,6 +86,11 @@ class Operation:
         for run in runs:
             self._start_feed(run, reading, close=close or self._directories.checkpoint is None, every=pause)
         self.heartbeats.start()
+
+    def check_sources(self) -> None:
+        """Refuse streams and tables that queries read and that have nothing to read. It takes no Spark."""
+        catalog = self._catalog
+        self._backend.check_there([*asked_streams(catalog), *_asked_tables(catalog)], catalog.path_places)
 
     def _take_up(self) -> None:
         """Take the locks, and go on from the checkpoint; queries that are new to it enter now."""
@@ -181,3 +187,11 @@ def asked_streams(catalog: Catalog) -> list[Stream]:
     if not asked:
         raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")
     return [stream for name, stream in catalog.streams.items() if name in asked]
+
+
+def _asked_tables(catalog: Catalog) -> list[Table]:
+    """The tables that queries look their rows up in."""
+    if not catalog.tables:
+        return []
+    asked = {name for query in tuple(catalog.queries.values()) for name in tables_of(query.plan)}
+    return [table for name, table in catalog.tables.items() if name in asked]

@@ -131,9 +131,10 @@ class Statements:
     def _create_table(self, create: CreateTable) -> None:
         written = create.format, create.options, create.format_place, create.option_places
         format_, options = check_format(*written)
-        columns = create.columns or self._columns_of(create.name, format_, dict(options), _place_of_path(create))
+        at = _place_of_path(create)
+        columns = create.columns or self._columns_of(create.name, format_, dict(options), at)
         table = Table(create.name, columns, format_, options, create.retroactive)
-        self._catalog.add_table(table.check(create.place), create.name_place)
+        self._catalog.add_table(table.check(create.place), create.name_place, at)
 
 
 def _place_of_path(create: CreateStream | CreateTable) -> Place | None:

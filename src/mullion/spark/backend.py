@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mullion.algebra.nodes.base import Columns
-from mullion.algebra.streams import Stream
+from mullion.algebra.streams import Stream, Table
 from mullion.errors import Place
 from mullion.memory import Memory
 from mullion.options import Options
@@ -90,9 +90,9 @@ class SparkBackend:
         check_carries(name, format_, options, place)
         return read_columns(self.session, name, format_, dict(options))
 
-    def check_there(self, streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
-        """Refuse streams that have nothing to read, before anything is begun."""
-        check_there(streams, places)
+    def check_there(self, sources: Iterable[Stream | Table], places: Mapping[str, Place]) -> None:
+        """Refuse streams and tables that have nothing to read, before anything is begun."""
+        check_there(sources, places)
 
     def is_static(self, stream: str) -> bool:
         """Whether the stream is one batch, and ends after it."""

@@ -90,10 +90,11 @@ def check_carries(name: str, format_: str, options: Mapping[str, str], place: Pl
     _require_files(name, format_, options, place)
 
 
-def check_there(streams: Iterable[Stream], places: Mapping[str, Place]) -> None:
-    """Refuse streams with nothing at their paths; `places`: where these are written. A folder may be empty."""
-    for stream in streams:
-        _require_files(stream.name, stream.format, dict(stream.options), places.get(stream.name), empty_is_fine=True)
+def check_there(sources: Iterable[Stream | Table], places: Mapping[str, Place]) -> None:
+    """Refuse streams and tables with nothing at their paths; `places`: where these are written. A folder may be
+    empty."""
+    for source in sources:
+        _require_files(source.name, source.format, dict(source.options), places.get(source.name), empty_is_fine=True)
 
 
 def read_columns(spark: SparkSession, name: str, format_: str, options: dict[str, str]) -> Columns:

@@ -68,9 +68,7 @@ class ScriptRun:
 
     def _play(self, engine: Engine, interrupts: Interrupts) -> None:
         """Carry out the script, and read its streams."""
-        from mullion.service.operation import asked_streams
         from mullion.spark.jvm import log_file
-        from mullion.spark.sources import check_there
 
         request, progress = self.request, self.progress
         explanations = engine.execute(request.text)
@@ -78,7 +76,7 @@ class ScriptRun:
             progress.hide()
             typer.echo("\n\n".join(map(str, explanations)))
         if self._needs_spark(engine):
-            check_there(asked_streams(engine.catalog), engine.catalog.path_places)
+            engine.check_sources()
             progress.show("starting Spark")
             _ = engine.session
         if self.lines is not None:

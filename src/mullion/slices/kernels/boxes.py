@@ -34,8 +34,9 @@ from mullion.planner.slices import Progressions
 from mullion.slices.kernels.box_loops import BoxRows, BoxRuns, EventCells, Stretches, sums_of_boxes
 from mullion.slices.kernels.compiled import DenseRows, Edges
 from mullion.slices.kernels.fields import stacked
+from mullion.slices.kernels.regions import RegionCodes, SmallCodes
 from mullion.slices.kernels.rows import MOST_EVENTS, Fields, edges_of_predicates
-from mullion.slices.kernels.signature import RegionCodes, SmallCodes, distinct_codes
+from mullion.slices.kernels.signature import distinct_codes
 
 MOST_CELLS = 1 << 22
 MOST_TRUTHS = 1 << 24

@@ -14,8 +14,9 @@ from mullion.planner.fragments import PredicateIndex
 from mullion.planner.slices import Progressions
 from mullion.slices.kernels.boxes import box_classes
 from mullion.slices.kernels.compiled import DenseRows
+from mullion.slices.kernels.regions import RegionCodes
 from mullion.slices.kernels.rows import Fields, dense_rows
-from mullion.slices.kernels.signature import RegionCodes, masks
+from mullion.slices.kernels.signature import masks
 
 
 def rows_in_parts(

@@ -28,6 +28,7 @@ from mullion.lazy import cached_property
 from mullion.planner.comparisons import Logic, Tree, comparisons
 from mullion.planner.fragments import TRUE, Attribute, PredicateIndex, truth_of
 from mullion.slices.kernels.own_slices import SelectionMask
+from mullion.slices.kernels.regions import SmallCodes, fill_regions, note_regions, regions_of
 from mullion.slices.kernels.row_loops import (
     gather,
     gather_between,
@@ -36,7 +37,6 @@ from mullion.slices.kernels.row_loops import (
     note_present,
     note_within,
 )
-from mullion.slices.kernels.signature import SmallCodes, fill_regions, note_regions, regions_of
 
 MANY_EVENTS = 1 << 12
 """Of so many it pays to ask whether regions in which a predicate holds follow one another."""
