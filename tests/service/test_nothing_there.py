@@ -1,4 +1,4 @@
-"""A stream or table with nothing at its path is refused where that is written, before Spark is started. Without a JVM."""
+"""A stream or table with nothing at its path is refused where that is written, before Spark starts. Without a JVM."""
 
 from __future__ import annotations
 

@@ -279,3 +279,64 @@ def test_chosen_instants_beside_plain_queries() -> None:
     found = due_windows([plain, chosen], cursors, seen, 20, scheduled={"chosen": [InstantRun(3, 4, 6)]}).whole()
     assert list(zip(found.query.tolist(), found.end.tolist(), strict=True)) == [(0, 5), (0, 15), (1, 15)]
     assert cursors == {"plain": Cursor(20, True), "chosen": Cursor(11, True)}
+
+
+# Sets of every kind
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query of any kind, how far it was answered, and what else is known of it."""
+
+    query: SlicedAggregation
+    next_end: int | None
+    begun: bool
+    waits: bool
+    after: int | None
+    inherited: list[int] | None
+
+    def named(self, name: str) -> SlicedAggregation:
+        keeps = self.after if self.query.start is None else None
+        return replace(self.query, name=name, after=keeps, backfill=keeps is not None)
+
+
+of_any_kind = st.builds(
+    Asked,
+    query=asked,
+    next_end=st.none() | st.integers(-60, 90),
+    begun=st.booleans(),
+    waits=st.booleans(),
+    after=st.none() | st.none() | st.integers(-60, 60),
+    inherited=st.none() | st.none() | some_slices,
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(of_any_kind, st.none() | chosen_instants), min_size=1, max_size=6),
+    some_slices.filter(bool),
+    st.none() | st.integers(-60, 90),
+    st.none() | st.integers(1, 6),
+    st.sampled_from((-1, due.MOST_LOOKED_AT, 1_000)),
+)
+def test_windows_of_all_queries_at_once_are_those_of_each_by_itself(
+    both: list[tuple[Asked, Chosen | None]], slices: list[int], watermark: int | None, most: int | None, looked_at: int
+) -> None:
+    own = [chosen or plain for plain, chosen in both]
+    queries = [q.query(f"q{i}") if isinstance(q, Chosen) else q.named(f"q{i}") for i, q in enumerate(own)]
+    named = {query.name: of for query, of in zip(queries, own, strict=True)}
+    inherited = {name: sorted_slices(q.inherited) for name, q in named.items() if q.inherited}
+    scheduled = {name: q.runs for name, q in named.items() if isinstance(q, Chosen)}
+    waiting = {name for name, q in named.items() if isinstance(q, Asked) and q.waits}
+    cursors = {name: Cursor(q.next_end, q.begun) for name, q in named.items()}
+    seen = SeenEvents(min(slices), max(slices), sorted_slices(slices), inherited)
+    alone, wanted, exceeded = deepcopy(cursors), [], []
+    with mock.patch.object(due, "MOST_LOOKED_AT", looked_at):
+        found = due_windows(queries, cursors, seen, watermark, waiting, most, scheduled)
+        for i, query in enumerate(queries):
+            runs = due_windows([query], alone, seen, watermark, waiting, most, scheduled)
+            wanted += [(i, end) for end in runs.whole().end.tolist()]
+            exceeded += [i] * len(runs.exceeded)
+    windows = found.whole()
+    assert list(zip(windows.query.tolist(), windows.end.tolist(), strict=True)) == wanted
+    assert found.exceeded == tuple(exceeded) and cursors == alone
