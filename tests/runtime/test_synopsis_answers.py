@@ -275,3 +275,27 @@ def test_a_mistake_is_shown_in_the_text_that_was_asked() -> None:
         engine.ask("SELECT APPROX max(x) AS m FROM s [ROWS 4]")
         with pytest.raises(MullionError, match=r"FROM s \[ROWS 4000\]"):
             engine.ask("SELECT APPROX max(x) AS m FROM s [ROWS 4000]")
+
+
+@pytest.mark.parametrize(
+    ("question", "message", "marked"),
+    [
+        ("SELECT APPROX max(ts) AS m FROM s [ROWS 4]", r"there is no timegram on s\(ts\)", "max(ts)"),
+        ("SELECT APPROX max(zz) AS m FROM s [ROWS 4]", "unknown column 'zz' in s", "zz"),
+        ("SELECT APPROX max(x + 1) AS m FROM s [ROWS 4]", "needs a column", "max(x + 1)"),
+        ("SELECT APPROX max(x) AS m FROM s [ROWS 41]", "holds 40 rows, not 41", "max(x)"),
+        ("SELECT APPROX max(x), median(x) FROM s [ROWS 4]", "this item of SELECT APPROX", "median(x)"),
+        ("SELECT APPROX max(x) FROM s [ROWS 4 SLIDE 2]", "such a window", "[ROWS 4 SLIDE 2]"),
+    ],
+)
+def test_a_script_with_a_question_that_no_timegram_answers_runs_nothing(
+    question: str, message: str, marked: str
+) -> None:
+    """Before there is an event."""
+    with local_engine(SCRIPT) as engine:
+        script = f"CREATE QUERY q AS SELECT count(*) AS n FROM s [ROWS 4];\n{question}"
+        with pytest.raises(MullionError, match=message) as told:
+            engine.execute(script)
+        assert told.value.place is not None and not engine.catalog.queries
+        assert script[told.value.place.start : told.value.place.end] == marked
+        engine.execute(script.replace(question, "SELECT APPROX max(x) AS m FROM s [ROWS 40]"))

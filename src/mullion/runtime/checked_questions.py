@@ -46,7 +46,7 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.isolation import StateScan, in_one_read
 from mullion.runtime.relation_state import run_name
 from mullion.runtime.summary_answers import CountQuestion, counts_events
-from mullion.runtime.synopsis_answers import bounds_of, exact_answer
+from mullion.runtime.synopsis_answers import bounds_of, check_bounds, exact_answer
 from mullion.runtime.view import Evaluate, SourcedRows, View
 
 NO_EVENTS = StepEvents(pa.table({}), np.zeros(0, np.int64))
@@ -126,6 +126,7 @@ def _check_once(query: Query) -> None:
 
 class OfTimegram(CheckedQuestion):
     def __init__(self, query: Query, stream: Stream, synopses: Sequence[StreamSynopsis]) -> None:
+        check_bounds(query, stream, synopses)
         self._query, self._stream, self._synopses = query, stream, synopses
 
     @property

@@ -8,7 +8,7 @@ A window is the last rows, or all events later than some time: how many rows tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from mullion.algebra.bound_aggregate import WINDOW_COLUMNS, BoundAggregate
 from mullion.algebra.streams import Stream
 from mullion.binding.grouping import item_name
 from mullion.catalog.synopses import StreamSynopsis
-from mullion.errors import CheckError, NotSupported
+from mullion.errors import CheckError, NotSupported, Place
 from mullion.expressions.evaluate import evaluate
 from mullion.expressions.vector import Vector, arrow_type
 from mullion.language.query import AggregateCall, Call, Column, Expr, Item, Literal, Named, Query, Window
@@ -134,26 +134,80 @@ def _answered(template: AnswerTemplate, window: Sequence[int | None], values: li
 # Within bounds
 
 
+def check_bounds(query: Query, stream: Stream, defined: Sequence[StreamSynopsis]) -> None:
+    """Refuse a SELECT APPROX that no timegram can answer, whatever comes: before anything is read."""
+    frame = _window_of(query)
+    _approximate_schema(query.items)
+    for call in [call for item in query.items for call in _bounded_in(item.expr, query)]:
+        place, column = call.place or query.place, _asked_column(call, stream, query)
+        most = max((synopsis.rows for synopsis in _timegrams(defined, column)), default=None)
+        if most is None:
+            using = f"USING timegram (buckets 64, rows {frame.rows or 100_000})"
+            hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) {using}"
+            raise CheckError(f"there is no timegram on {stream.name}({column})", place, hint=hint)
+        if frame.rows is not None and frame.rows > most:
+            raise _holds_less(stream, column, most, frame.rows, place)
+
+
 def bounds_of(
     query: Query, stream: Stream, view: View | None, defined: Sequence[StreamSynopsis], frame: Window | None = None
 ) -> SourcedRows:
-    """SELECT APPROX max(price) FROM trades [ROWS 3]: two columns for each item, between which the answer lies, over
-    its window or another one."""
-    source = query.source
-    plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
-    if not isinstance(source, Named) or source.window is None or not plain:
-        hint = "write SELECT APPROX max(column) FROM stream [ROWS n], without WHERE or GROUP BY"
-        raise NotSupported("this form of SELECT APPROX", query.place, hint=hint)
-    frame = frame or source.window
-    if not is_served(frame):
-        hint = "write [ROWS n] or [RANGE r]: the last rows, or those of the last minutes"
-        raise NotSupported("SELECT APPROX over such a window", frame.place or query.place, hint=hint)
-    asked = _Approximately(query, stream, frame, view, _known(defined, view))
+    """SELECT APPROX max(price) FROM trades [ROWS 3], checked: two columns for each item, between which the answer lies,
+    over its window or another one."""
+    asked = _Approximately(query, stream, _window_of(query, frame), view, _known(defined, view))
     schema = _approximate_schema(query.items)
     found = [bound for item in query.items for bound in asked.of(item.expr)]
     now = None if view is None else view.newest
     arrays = [pa.array([value], type_) for value, type_ in zip((asked.opens, now, *found), schema.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema), asked.source, now
+
+
+def _window_of(query: Query, other: Window | None = None) -> Window:
+    """The window that is asked for, its own or another one."""
+    source = query.source
+    plain = not (query.where or query.group_by or query.having or query.order_by or query.distinct or query.union)
+    if not isinstance(source, Named) or source.window is None or not plain:
+        hint = "write SELECT APPROX max(column) FROM stream [ROWS n], without WHERE or GROUP BY"
+        raise NotSupported("this form of SELECT APPROX", query.place, hint=hint)
+    frame = other or source.window
+    if not is_served(frame):
+        hint = "write [ROWS n] or [RANGE r]: the last rows, or those of the last minutes"
+        raise NotSupported("SELECT APPROX over such a window", frame.place or query.place, hint=hint)
+    return frame
+
+
+def _bounded_in(expr: Expr, query: Query) -> Iterator[AggregateCall]:
+    """The aggregates of an item, which is made of them and of numbers."""
+    match expr:
+        case AggregateCall():
+            if expr.function not in BOUNDED or expr.distinct or expr.where:
+                hint = f"a timegram answers {', '.join(BOUNDED)} of a column, without DISTINCT and FILTER"
+                raise NotSupported("this item of SELECT APPROX", expr.place or query.place, hint=hint)
+            yield expr
+        case Literal(value=value) if value is not None and not isinstance(value, (str, bytes, bool)):
+            pass
+        case Call(function=name, args=args) if name == "negative" or name in intervals.OPERATIONS:
+            for arg in args:
+                yield from _bounded_in(arg, query)
+        case _:
+            hint = f"a timegram answers {', '.join(BOUNDED)} of a column, and +, -, * and / of these and of numbers"
+            raise NotSupported("this item of SELECT APPROX", expr.place or query.place, hint=hint)
+
+
+def _asked_column(call: AggregateCall, stream: Stream, query: Query) -> str:
+    argument = call.args[0] if call.args else None
+    if not isinstance(argument, Column):
+        hint = "name a column of the stream that has a timegram"
+        raise CheckError(f"SELECT APPROX {call.function} needs a column", call.place or query.place, hint=hint)
+    return stream.column(argument.name, argument.place or call.place or query.place)
+
+
+def _timegrams(defined: Sequence[StreamSynopsis], column: str) -> list[StreamSynopsis]:
+    return [synopsis for synopsis in defined if synopsis.kind == "timegram" and synopsis.column == column]
+
+
+def _holds_less(stream: Stream, column: str, most: int, rows: int, place: Place | None) -> CheckError:
+    return CheckError(f"the timegram on {stream.name}({column}) holds {most:,} rows, not {rows:,}", place)
 
 
 @lru_cache(maxsize=1024)
@@ -189,37 +243,23 @@ class _Approximately:
         match expr:
             case AggregateCall():
                 return self._of_aggregate(expr)
-            case Literal(value=value) if value is not None and not isinstance(value, (str, bytes, bool)):
-                return intervals.of_number(value)
             case Call(function="negative", args=(argument,)):
                 return intervals.negative(self.of(argument))
-            case Call(function=name, args=(left, right)) if name in intervals.OPERATIONS:
+            case Call(function=name, args=(left, right)):
                 return intervals.OPERATIONS[name](self.of(left), self.of(right))
-        hint = f"a timegram answers {', '.join(BOUNDED)} of a column, and +, -, * and / of these and of numbers"
-        raise NotSupported("this item of SELECT APPROX", expr.place or self.query.place, hint=hint)
+        assert isinstance(expr, Literal)
+        return intervals.of_number(expr.value)
 
     def _of_aggregate(self, call: AggregateCall) -> NumberInterval:
-        if call.function not in BOUNDED or call.distinct or call.where:
-            hint = f"a timegram answers {', '.join(BOUNDED)} of a column, without DISTINCT and FILTER"
-            raise NotSupported("this item of SELECT APPROX", call.place or self.query.place, hint=hint)
         timegram, waiting, window = self._timegram_for(call)
         self.opens = window.opens
         self.used[timegram.definition.name] = None
         return timegram.bounds(call.function, window.rows, waiting)
 
     def _timegram_for(self, call: AggregateCall) -> tuple[ColumnSynopsis, WaitingValues, LastRows]:
-        stream, place = self.stream, call.place or self.query.place
-        argument = call.args[0] if call.args else None
-        column = stream.spelling.get(argument.name.lower()) if isinstance(argument, Column) else None
-        if column is None:
-            near = "name a column of the stream that has a timegram"
-            raise CheckError(f"SELECT APPROX {call.function} needs a column", place, hint=near)
+        stream, place, rows = self.stream, call.place or self.query.place, self.window.rows
+        column = _asked_column(call, stream, self.query)
         on_it = [s for s in self.synopses.values() if s.gram is not None and s.definition.column == column]
-        rows = self.window.rows
-        if not on_it:
-            using = f"USING timegram (buckets 64, rows {rows or 100_000})"
-            hint = f"CREATE SYNOPSIS name ON {stream.name}({column}) {using}"
-            raise CheckError(f"there is no timegram on {stream.name}({column})", place, hint=hint)
         now, waiting = None, WaitingValues(None, column, stream.types[column])
         if self.view is not None:
             now, waiting = self.view.newest, self.view.waiting_values(column)
@@ -233,7 +273,7 @@ class _Approximately:
             raise CheckError(f"{named} does not hold all events of this window: it has the last {most:,} rows", place)
         if rows <= most:
             raise CheckError(f"{named} has not seen {rows:,} rows yet", place)
-        raise CheckError(f"{named} holds {most:,} rows, not {rows:,}", place)
+        raise _holds_less(stream, column, most, rows, place)
 
 
 def _columns(structures: Mapping[str, ColumnStructure]) -> list[ColumnSynopsis]:

@@ -237,7 +237,8 @@ def make_answers(
         work.bad[name] = work.bad.get(name, 0) + int(times)
     table.choose()
     queries, bounds, answers = table.finished(arranged=arranged)
-    return Answers(tuple(grouping.queries[query].name for query in queries), bounds.tolist(), answers)
+    names = grouping.queries.names
+    return Answers(tuple(names[query] for query in queries), bounds.tolist(), answers)
 
 
 def _closes(due: Due) -> Times:

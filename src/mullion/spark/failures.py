@@ -102,6 +102,8 @@ def _hint(text: str) -> str | None:
             from pyspark.version import __version__ as version
 
             return f"Spark needs a package for it: --conf spark.jars.packages=org.apache.spark:{package}:{version}"
+    if "Failed to find data source" in text or "Failed to find the data source" in text:
+        return "check the name after USING; a format that Spark does not bring needs --conf spark.jars.packages=..."
     if "No FileSystem for scheme" in text or "FileSystem not found" in text:
         return "Spark needs the file system's package: --conf spark.jars.packages=..., such as hadoop-aws for s3a"
     if "OutOfMemoryError" in text:
