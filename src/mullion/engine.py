@@ -298,10 +298,6 @@ class Engine(Steering, Status):
         self.wait(seconds)
         self.stop()
 
-    def check_sources(self) -> None:
-        """Refuse streams and tables with nothing at their paths, as `start` does, before Spark is there."""
-        self._operation.check_sources()
-
     @needs_spark
     def start(self, *, follow: bool = True, close: bool = False, every: str | None = None) -> None:
         """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end.

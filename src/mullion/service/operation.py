@@ -66,7 +66,7 @@ class Operation:
         """Begin to read the streams that queries or questions need. `reading` is called when Spark is there."""
         pause = self._pause(every, follow=follow)
         self.stopping.clear()
-        self.check_sources()
+        self._backend.check_there(asked_sources(self._catalog), self._catalog.path_places)
         streams = asked_streams(self._catalog)
         if close:
             check_close([(stream.name, not never_ends(stream)) for stream in streams], follow=follow)
@@ -86,11 +86,6 @@ class Operation:
         for run in runs:
             self._start_feed(run, reading, close=close or self._directories.checkpoint is None, every=pause)
         self.heartbeats.start()
-
-    def check_sources(self) -> None:
-        """Refuse streams and tables that queries read and that have nothing to read. It takes no Spark."""
-        catalog = self._catalog
-        self._backend.check_there([*asked_streams(catalog), *_asked_tables(catalog)], catalog.path_places)
 
     def _take_up(self) -> None:
         """Take the locks, and go on from the checkpoint; queries that are new to it enter now."""
@@ -189,9 +184,8 @@ def asked_streams(catalog: Catalog) -> list[Stream]:
     return [stream for name, stream in catalog.streams.items() if name in asked]
 
 
-def _asked_tables(catalog: Catalog) -> list[Table]:
-    """The tables that queries look their rows up in."""
-    if not catalog.tables:
-        return []
-    asked = {name for query in tuple(catalog.queries.values()) for name in tables_of(query.plan)}
-    return [table for name, table in catalog.tables.items() if name in asked]
+def asked_sources(catalog: Catalog) -> list[Stream | Table]:
+    """The streams that are read, and the tables that queries look their rows up in."""
+    queries = tuple(catalog.queries.values()) if catalog.tables else ()
+    asked = {name for query in queries for name in tables_of(query.plan)}
+    return [*asked_streams(catalog), *(table for name, table in catalog.tables.items() if name in asked)]

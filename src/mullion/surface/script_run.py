@@ -68,7 +68,9 @@ class ScriptRun:
 
     def _play(self, engine: Engine, interrupts: Interrupts) -> None:
         """Carry out the script, and read its streams."""
+        from mullion.service.operation import asked_sources
         from mullion.spark.jvm import log_file
+        from mullion.spark.sources import check_there
 
         request, progress = self.request, self.progress
         explanations = engine.execute(request.text)
@@ -76,7 +78,7 @@ class ScriptRun:
             progress.hide()
             typer.echo("\n\n".join(map(str, explanations)))
         if self._needs_spark(engine):
-            engine.check_sources()
+            check_there(asked_sources(engine.catalog), engine.catalog.path_places)
             progress.show("starting Spark")
             _ = engine.session
         if self.lines is not None:
