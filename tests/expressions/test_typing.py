@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from mullion.language.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     INTERVAL,
     NULL,
@@ -98,7 +102,7 @@ def test_names_are_canonical() -> None:
         (call("uper", "symbol"), "unknown function 'uper'", "did you mean 'upper'?"),
         (call("sqrt", "price", "price"), "sqrt takes 1 argument, not 2", None),
         (call("sqrt", "flag"), "sqrt does not take (boolean)", None),
-        (call("lt", "flag", "volume"), "lt does not take (boolean, int)", None),
+        (call("lt", "flag", "volume"), "< does not take (boolean, int)", None),
         (call("div", "price", 2), "div does not take (double, int)", None),
         (Cast(Column("day"), INT), "cannot cast date to int", None),
         (Case(((Column("volume"), Column("price")),)), "a condition must be boolean, but this is int", None),
@@ -147,3 +151,32 @@ def test_deep_rewrites_are_resolved_once() -> None:
     begin = time.perf_counter()
     assert resolve(expr, COLUMNS)[1] == INT
     assert time.perf_counter() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "value"),
+    [
+        (" 5.5 ", DOUBLE, 5.5),
+        ("-0", DOUBLE, -0.0),
+        ("0.1", FLOAT, 0.10000000149011612),
+        (" 5.7 ", INT, 5),
+        ("-129", TINYINT, None),
+        ("7.25", decimal(3, 1), Decimal("7.3")),
+        ("5x", DOUBLE, None),
+        ("NaN", DOUBLE, None),
+        ("-Infinity", DOUBLE, None),
+        ("1e39", FLOAT, None),
+    ],
+)
+def test_texts_that_are_numbers_are_constants(text: str, target: Type, value: Any) -> None:
+    """What is no number is NULL and counted, and what no constant can be written for stays a cast."""
+    resolved, type_ = resolve(Cast(Literal(text, STRING), target), COLUMNS)
+    assert type_ == target
+    assert resolved == Literal(value, target) if value is not None else not isinstance(resolved, Literal)
+
+
+def test_constants_beyond_a_float_are_infinite_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolved, _ = resolve(Cast(Literal(1e40, DOUBLE), FLOAT), COLUMNS)
+    assert resolved == Literal(math.inf, FLOAT)

@@ -54,11 +54,13 @@ def test_names_that_spark_may_see_otherwise_are_left_to_it(name: str, tmp_path: 
     assert plain_files(declared(tmp_path)) is None
 
 
-def test_options_and_single_files_are_left_to_spark(tmp_path: Path) -> None:
-    write(tmp_path, "a", [1])
-    assert plain_files(declared(tmp_path, maxfilespertrigger="1")) is None
-    assert plain_files(declared(tmp_path / "a")) is None
-    assert plain_files(declared(tmp_path / "nothing")) is None
+def test_a_single_file_is_read_and_options_are_left_to_spark(tmp_path: Path) -> None:
+    for name in ("a", "b", "_c", ".d", "e f"):
+        write(tmp_path / "in", name, [1])
+    assert names(plain_files(declared(tmp_path / "in" / "a"))) == ["a"]
+    for left in (tmp_path / "in" / "_c", tmp_path / "in" / ".d", tmp_path / "in" / "e f", tmp_path / "nothing"):
+        assert plain_files(declared(left)) is None
+    assert plain_files(declared(tmp_path / "in" / "a", maxfilespertrigger="1")) is None
 
 
 def test_batches_take_as_many_bytes_as_they_may(tmp_path: Path) -> None:
@@ -123,9 +125,10 @@ def test_the_same_answers_as_by_a_query_of_spark(spark: SparkSession, seed: int,
     """The option is what Spark does anyway, and leaves the files to its query."""
     rng = random.Random(seed)
     for at in range(rng.randint(1, 4)):
-        write(tmp_path, f"{at}", [rng.randint(0, 200) for _ in range(rng.randint(0, 40))], rng.randint(0, 2))
-    by_spark = answers(spark, tmp_path, ", recursiveFileLookup 'false'")
-    assert answers(spark, tmp_path, "") == by_spark and any(by_spark)
+        write(tmp_path, f"{at}", [rng.randint(0, 200) for _ in range(rng.randint(1, 40))], rng.randint(0, 2))
+    for path in (tmp_path, tmp_path / "0"):
+        by_spark = answers(spark, path, ", recursiveFileLookup 'false'")
+        assert answers(spark, path, "") == by_spark
 
 
 def test_what_goes_wrong_is_told(spark: SparkSession, tmp_path: Path) -> None:

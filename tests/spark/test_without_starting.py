@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mullion.spark.plain_folder import carried_columns
+from mullion.spark.plain_paths import carried_columns
 from mullion.spark.sources import read_columns
 
 SCRIPT = """
@@ -48,9 +48,13 @@ def ran(tmp_path: Path, script: str, more: str = "pass") -> str:
 
 
 @pytest.mark.slow
-def test_plain_files_start_no_java(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["v > 1", "v > '1'", "v > CAST('1' AS INT) AND v <> CAST('Infinity' AS DOUBLE)"])
+def test_plain_files_start_no_java(tmp_path: Path, where: str) -> None:
+    """Nor do constants that are cast, whatever to, nor a single file."""
     write_events(tmp_path / "in")
-    assert ran(tmp_path, SCRIPT.format(folder=tmp_path / "in")) == "10 34 True\n"
+    for path in (tmp_path / "in", *(tmp_path / "in").iterdir()):
+        script = SCRIPT.format(folder=path).replace("v > 1", where)
+        assert ran(tmp_path, script) == "10 34 True\n"
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from mullion.errors import CheckError, NotSupported, Place, closest
 from mullion.expressions.functions.base import NAMES, Function
 from mullion.expressions.functions.casts import cast_row, castable
 from mullion.expressions.functions.coercion import common
+from mullion.expressions.functions.parsing import parse_integer
 from mullion.expressions.functions.sparks import unknown_function
 from mullion.expressions.vector import has_arrow_type
 from mullion.language.dialect import AGGREGATES, OPERATOR_ONLY
@@ -87,12 +90,19 @@ def converted(literal: Literal, source: Type, target: Type) -> Literal | None:
     if source == STRING and target in (DATE, TIMESTAMP):
         # Spark would read 'now' and 'today', whose meaning changes while a query stands.
         return Literal(cast_row(source, target)(literal.value), target, place=literal.place)
-    if not (source.is_numeric and target.is_numeric):
+    value: Any
+    if source == STRING and target.is_integer:
+        value = parse_integer(literal.value, target)
+    elif target.is_numeric and (source.is_numeric or source == STRING):
+        value = cast_row(source, target)(literal.value)
+    else:
         return None
-    value = cast_row(source, target)(literal.value)
-    if value is None:
+    if value is not None and target == FLOAT:
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    if value is None or (source == STRING and not isfinite(value)):
         return None
-    return Literal(float(np.float32(value)) if target == FLOAT else value, target, place=literal.place)
+    return Literal(value, target, place=literal.place)
 
 
 def _plain(column: Column, type_: Type) -> Type:
@@ -161,7 +171,8 @@ class _Resolver:
         wanted = function.coerce(args)
         if wanted is None:
             types = ", ".join(str(t) for _, t in args)
-            raise CheckError(f"{call.function} does not take ({types})", call.place)
+            written = OPERATOR_ONLY.get(call.function, call.function)
+            raise CheckError(f"{written} does not take ({types})", call.place)
         cast_args = [
             typed if typed[1] == target else (cast(*typed, target, typed[0].place or call.place), target)
             for typed, target in zip(args, wanted, strict=True)

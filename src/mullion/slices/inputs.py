@@ -8,7 +8,7 @@ from hashlib import sha256
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_event_only, is_kernel_only, is_vectorised
 from mullion.expressions.typing import type_of
-from mullion.language.query import Column, Expr, rewrite, walk
+from mullion.language.query import Column, Expr, Literal, rewrite, walk
 from mullion.language.render import render
 from mullion.language.types import BOOLEAN, Type
 from mullion.planner.plan import Grouping
@@ -122,8 +122,8 @@ def _in_kernel(expr: Expr, grouping: Grouping) -> bool:
 
 
 def _is_by_arrays_and_texts(expr: Expr, types: Mapping[str, Type]) -> bool:
-    """Whether every step works on whole arrays, but for parts that read one column of texts: these are computed once
-    for each different text.
+    """Whether every step works on whole arrays, but for parts that read one column of texts, which are computed once
+    for each different text, and for constants, which are computed once.
 
     >>> from mullion.language.query import Call, Cast
     >>> from mullion.language.types import DOUBLE, STRING
@@ -132,12 +132,16 @@ def _is_by_arrays_and_texts(expr: Expr, types: Mapping[str, Type]) -> bool:
     >>> sum_ = Call("add", (Cast(code, DOUBLE), n))
     >>> [_is_by_arrays_and_texts(e, types) for e in (sum_, Call("upper", (name,)), Call("locate", (code, name)))]
     [True, True, False]
+    >>> _is_by_arrays_and_texts(Call("lt", (n, Cast(Literal("NaN", STRING), DOUBLE))), types)
+    True
     """
     apart: dict[str, Type] = {}
 
     def set_apart(part: Expr) -> Expr | None:
-        read = () if isinstance(part, Column) else columns_of(part)
-        if len(read) != 1 or types[next(iter(read))].kind != "string":
+        if isinstance(part, Column | Literal):
+            return None
+        read = columns_of(part)
+        if len(read) > 1 or any(types[name].kind != "string" for name in read):
             return None
         name = f"#{len(apart)}"
         apart[name] = type_of(part, types)

@@ -25,7 +25,7 @@ from mullion.spark.batch import SparkSource
 from mullion.spark.events import evaluated_by_spark
 from mullion.spark.feed import Feed
 from mullion.spark.own_session import OwnSession
-from mullion.spark.plain_folder import carried_columns
+from mullion.spark.plain_paths import carried_columns
 from mullion.spark.session import adopt
 from mullion.spark.shard_tasks import run_step
 from mullion.spark.source_log import SourceLog

@@ -1,9 +1,9 @@
 """Batches of files that lie there, cut and noted here instead of by a query of Spark's (docs/decisions/0050).
 
 A run that ends and has no checkpoint asks Spark only which files lie in a folder. Its query takes as long for that as
-the kernel does for a million events. So where nothing can be meant but the files of one folder of this machine, they
-are listed here, in the order in which Spark would take them, and noted as Spark notes them: a run that follows the
-folder afterwards, with the same engine, goes on from these notes by Spark.
+the kernel does for a million events. So where nothing can be meant but one file or the files of one folder of this
+machine, they are listed here, in the order in which Spark would take them, and noted as Spark notes them: a run that
+follows the folder afterwards, with the same engine, goes on from these notes by Spark.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from uuid import uuid4
 from mullion.algebra.streams import Stream
 from mullion.spark.backlog import WaitingFile, files_in_order
 from mullion.spark.files import MOST_FILES, local
-from mullion.spark.plain_folder import PLAIN_PATH, plain_folder
+from mullion.spark.plain_paths import PLAIN_PATH, plain_path
 from mullion.spark.progress import COMPACT_EVERY, DONE, METADATA, SparkCheckpoint, last_note
 
 
 def plain_files(stream: Stream) -> list[WaitingFile] | None:
     """The files of a stream in the order in which Spark takes them; None where Spark had better say which they are."""
-    files = files_in_order(stream) if plain_folder(stream.format, dict(stream.options)) is not None else None
+    files = files_in_order(stream) if plain_path(stream.format, dict(stream.options)) is not None else None
     if files is None or len(files) > MOST_FILES or not all(PLAIN_PATH.fullmatch(file.path) for file in files):
         return None
     return sorted(files, key=lambda file: (file.changed, file.path))
