@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mullion.instants import EVERYTHING
 from mullion.language.query import Period
 from mullion.planner import slices
 from mullion.planner.slices import (
@@ -20,6 +21,7 @@ from mullion.planner.slices import (
     edges_before,
     edges_between,
     first_edges,
+    most_edges,
     paired,
     paned_slices,
     residues,
@@ -217,3 +219,8 @@ def test_edges_of_slots_are_those_of_each(slots: list[list[Period]]) -> None:
         found = made.rows[made.slot == number]
         assert np.array_equal(found, residues(own) if own else found[:0])
     assert len(made.slot) == len(made.rows) and (np.diff(made.slot) >= 0).all()
+
+
+def test_edges_of_all_time_are_more_than_64_bits_count() -> None:
+    windows = [Period(step, step, offset) for step in (2, 3, 4, 5) for offset in range(step)]
+    assert most_edges([*windows, Period(1, 1)], -EVERYTHING, EVERYTHING) > 4 * EVERYTHING

@@ -122,8 +122,8 @@ def _pairs(windows: Sequence[Period], slot: Times) -> Times:
 
 
 def most_edges(windows: Iterable[Period], low: int, high: int, slicing: str = "paired") -> int:
-    """At most so many edges lie in [low, high]."""
-    return int(((high - low) // residues(windows, slicing)[:, 1] + 1).sum())
+    """At most so many edges lie in [low, high]: of all time, more than a whole number of 64 bits holds."""
+    return int(((high - low) // residues(windows, slicing)[:, 1] + 1).sum(dtype=np.float64))
 
 
 def edges_between(windows: Iterable[Period], low: int, high: int, *, slicing: str = "paired") -> Times:

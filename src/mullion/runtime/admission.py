@@ -284,7 +284,7 @@ def starts_at(query: SlicedAggregation, time: int) -> bool:
     if query.axis.order or query.at_most is not None:
         return False
     if query.axis != TIME_AXIS or query.window.range == EVERYTHING:
-        return query.frame.since in (None, time)
+        return query.frame.unbounded or query.frame.since in (None, time)
     end = time + query.window.range
     return first_end(end - 1, query.window) == end and (query.stop is None or end <= query.stop)
 

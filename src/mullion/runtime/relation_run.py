@@ -126,13 +126,15 @@ class RelationRun(RelationState):
         with self.lock:
             self.entering |= {stream: min(since, self.entering.get(stream, since)) for stream in streams}
 
-    def take_past(self, stream: str, seen: PastRead | None, past: PastEvents) -> None:
-        """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now. To be
-        called before the batch from which on the stream hands events on. After a restart the past is what it was then,
-        and it is read again as long as no step has passed it."""
+    def take_past(
+        self, stream: str, seen: PastRead | None, past: PastEvents, handed: Sequence[LoggedBatch] = ()
+    ) -> None:
+        """Begin to hear of a stream, with the events that it took before: `seen` says how many there are now, `handed`
+        are those that it has handed on. To be called before the batch from which on the stream hands events on. After a
+        restart the past is what it was then, and it is read again as long as no step has passed it."""
         with self.lock:
             if self.relations and not self.tag:
-                self._take_newest(stream, seen, past)
+                self._take_newest(stream, seen, past, handed)
             if stream not in self.awaited or not self.relations:
                 return
             seen = self.pasts.get(stream, seen)
@@ -146,10 +148,10 @@ class RelationRun(RelationState):
             self._note()
             self.awaited.discard(stream)
 
-    def _take_newest(self, stream: str, seen: PastRead | None, past: PastEvents) -> None:
+    def _take_newest(self, stream: str, seen: PastRead | None, past: PastEvents, handed: Sequence[LoggedBatch]) -> None:
         """Take the events of a stream from a time on in place of those that it handed on: relations have entered with
         them that need more of them. What a restart finds in the intake of the stream is as it was, so that these have
-        files of their own until a step has passed them."""
+        files of their own until a step has passed them. Those of relations that entered before are among them."""
         incoming, before, since = self.incoming[stream], self.pasts.get(stream), self.entering.pop(stream, None)
         log = EventLog(None if self.journal is None else self.journal.files, f"intake/{quoted(stream)}", TIME)
         if stream in self.awaited:
@@ -157,6 +159,9 @@ class RelationRun(RelationState):
             if before is not None and self.now <= before.newest:
                 log.restore(before.files)
                 incoming.replace([batch.events for batch in log.batches], before, self.now)
+                log.forget_all()
+                for batch in handed:
+                    incoming.add(batch, self.now)
         if since is None:
             return
         if seen is not None and seen.newest >= since:

@@ -82,7 +82,8 @@ class Runs:
             if run.committed is not None and run.newest is not None:
                 seen = PastRead(run.committed.batch, run.newest)
             try:
-                relations.take_past(run.stream.name, seen, run.admission.past())
+                handed = () if run.intake is None else run.intake.batches
+                relations.take_past(run.stream.name, seen, run.admission.past(), handed)
             except reading_failures(run.source) as problem:
                 relations.stop(f"its past could not be read: {problem}")
 

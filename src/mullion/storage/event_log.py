@@ -76,6 +76,9 @@ class EventLog:
         """Let batches go. Their files stay until the next commit, which does not name them."""
         self.batches = tuple(batch for batch in self.batches if not is_over(batch))
 
+    def forget_all(self) -> None:
+        self.batches = ()
+
     def forget_before(self, time: int) -> None:
         """Let the batches go of which every event is before a time."""
         self.forget(lambda batch: batch.newest < time)
