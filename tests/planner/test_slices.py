@@ -26,6 +26,7 @@ from mullion.planner.slices import (
     paned_slices,
     residues,
     slices_of,
+    window_table,
 )
 from mullion.slices import kernels
 from mullion.slices.kernels.slicing import Cut, slice_starts
@@ -214,7 +215,8 @@ def test_slices_are_the_same_however_they_are_found(edge: int, windows: list[Per
 @given(st.lists(st.lists(periods, max_size=4), max_size=8))
 @settings(max_examples=100, deadline=None)
 def test_edges_of_slots_are_those_of_each(slots: list[list[Period]]) -> None:
-    made = Progressions.of(slots)
+    slot = np.repeat(np.arange(len(slots)), [len(own) for own in slots])
+    made = Progressions.of(window_table([window for own in slots for window in own]), slot)
     for number, own in enumerate(slots):
         found = made.rows[made.slot == number]
         assert np.array_equal(found, residues(own) if own else found[:0])

@@ -21,7 +21,7 @@ from mullion.language.types import INT, TIMESTAMP, Type
 
 def answer_schema(relation: Relation) -> pa.Schema:
     """The columns of the answers, with their types."""
-    return relation.memoized(answer_schema, lambda: _schema(relation))
+    return relation.memoized(_schema)
 
 
 def _schema(relation: Relation) -> pa.Schema:

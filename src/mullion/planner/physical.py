@@ -28,13 +28,14 @@ from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 
 def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
     """The relation as slices run it; None where operators must."""
-    made: _ByTime | None = relation.memoized(sliced, lambda: _by_time(relation))
+    made = relation.memoized(_by_time)
     if made is None:
         return None
-    stream = streams[made.parts.scan.stream]
-    plan = made.plans.get(stream.time_column)
+    name, plans, parts = made
+    stream = streams[name]
+    plan = plans.get(stream.time_column)
     if plan is None:
-        plan = made.plans[stream.time_column] = _sliced(relation, made.parts, stream)
+        plan = plans[stream.time_column] = _sliced(relation, parts, stream)
     return plan
 
 
@@ -42,19 +43,14 @@ class _ByTime(NamedTuple):
     """A relation as slices run it, by the column that is the time: a relation does not say which that is, and streams
     may differ in nothing else."""
 
-    parts: WindowAggregate
+    stream: str
     plans: dict[str, SlicedAggregation]
+    parts: WindowAggregate
 
 
 def _by_time(relation: Relation) -> _ByTime | None:
-    parts = _window_aggregate(relation)
-    return None if parts is None else _ByTime(parts, {})
-
-
-def _window_aggregate(relation: Relation) -> WindowAggregate | None:
-    return relation.memoized(
-        window_aggregate, lambda: window_aggregate(relation.root) if why_operators(relation) is None else None
-    )
+    parts = window_aggregate(relation.root) if why_operators(relation) is None else None
+    return None if parts is None else _ByTime(parts.scan.stream, {}, parts)
 
 
 class ByWay(NamedTuple):

@@ -163,13 +163,24 @@ class Grouping:
     @cached_property
     def slot_of(self) -> npt.NDArray[np.intp]:
         """For each query, the number of its slot."""
-        numbers = {slot: i for i, slot in enumerate(self.slots)}
+        if len(self.slots) == 1:
+            return np.zeros(len(self.queries), np.intp)
+        numbers = self._slot_numbers
         return np.array([numbers[query.slot] for query in self.queries], np.intp)
+
+    @cached_property
+    def _slot_numbers(self) -> dict[PredicateSlot, int]:
+        return {slot: i for i, slot in enumerate(self.slots)}
 
     @cached_property
     def progressions(self) -> Progressions:
         """The edges of each slot."""
-        return Progressions.of(self._windows)
+        queries, slot = self.queries, self.slot_of
+        windows, newcomers = queries.windows, np.flatnonzero(queries.are_newcomers)
+        if len(newcomers):
+            later = [self._slot_numbers[queries[i].slots[-1]] for i in newcomers.tolist()]
+            windows, slot = np.concatenate([windows, windows[newcomers]]), np.append(slot, np.array(later, np.intp))
+        return Progressions.of(windows, slot)
 
     @cached_property
     def _windows(self) -> list[dict[Period, None]]:
@@ -262,7 +273,7 @@ class Reason:
 @dataclass(frozen=True)
 class Plan:
     stream: Stream
-    queries: tuple[SlicedAggregation, ...]
+    queries: QuerySet
     options: Options = DEFAULTS
     """What the user has decided; 'auto' leaves it to the cost model."""
     axis: Axis = TIME_AXIS

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mullion.expressions.arrays import Mask, Times
 from mullion.language.query import TIME_AXIS
 from mullion.lazy import cached_property
+from mullion.planner import sliced
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import window_table
 
@@ -28,8 +29,23 @@ class QuerySet(tuple[SlicedAggregation, ...]):
         return QuerySet, (tuple(self),)
 
     @cached_property
+    def over_time(self) -> QuerySet:
+        """Those whose windows lie over the time of events."""
+        return self if self.are_over_time else QuerySet(query for query in self if query.axis == TIME_AXIS)
+
+    def of_names(self, names: frozenset[str]) -> QuerySet:
+        """Those that have one of these names."""
+        if len(names) == len(self) and names.issuperset(self.names):
+            return self
+        return QuerySet(query for query in self if query.name in names)
+
+    @cached_property
     def names(self) -> list[str]:
         return [query.name for query in self]
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        return {query.name: query.text for query in self}
 
     @cached_property
     def windows(self) -> Times:
@@ -49,26 +65,26 @@ class QuerySet(tuple[SlicedAggregation, ...]):
 
     @cached_property
     def are_over_time(self) -> bool:
-        return all(query.axis is TIME_AXIS or query.axis == TIME_AXIS for query in self)
+        return bool(self._have(sliced.IS_OVER_TIME).all())
 
     @cached_property
     def any_endless(self) -> bool:
         """Whether some query's windows have no start, so that they need all there ever was."""
-        return any(query.is_endless for query in self)
+        return bool(self._have(sliced.IS_ENDLESS).any())
 
     @cached_property
     def is_bounded(self) -> Mask:
         """Which queries begin or end at a time."""
-        return self._flags(query.is_bounded for query in self)
+        return self._have(sliced.IS_BOUNDED)
 
     @cached_property
     def is_scheduled(self) -> Mask:
         """Which have SLIDE AT MOST, and are answered at instants that are chosen for them."""
-        return self._flags(query.at_most is not None for query in self)
+        return self._have(sliced.IS_SCHEDULED)
 
     @cached_property
     def has_keys(self) -> Mask:
-        return self._flags(bool(query.keys) for query in self)
+        return self._have(sliced.HAS_KEYS)
 
     @cached_property
     def is_plain(self) -> Mask:
@@ -79,12 +95,21 @@ class QuerySet(tuple[SlicedAggregation, ...]):
 
     @cached_property
     def never_stops(self) -> Mask:
-        return self._flags(query.stop is None for query in self)
+        return self._have(sliced.NEVER_STOPS)
 
     @cached_property
     def starts_anywhere(self) -> Mask:
         """Of which the first window is the first that holds an event."""
-        return self._flags(query.starts_anywhere for query in self)
+        return self._have(sliced.STARTS_ANYWHERE)
 
-    def _flags(self, flags: Iterable[bool]) -> Mask:
-        return np.fromiter(flags, np.bool_, len(self))
+    @cached_property
+    def are_newcomers(self) -> Mask:
+        return self._have(sliced.IS_NEWCOMER)
+
+    @cached_property
+    def _flags(self) -> npt.NDArray[np.uint8]:
+        return np.fromiter((query.flags for query in self), np.uint8, len(self))
+
+    def _have(self, flag: int) -> Mask:
+        have: Mask = (self._flags & flag) != 0
+        return have

@@ -54,9 +54,11 @@ def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
             own = by_keys.setdefault((query.keys, query.lookups), [])
         own.append(query)
         last = query
+    is_one = len(by_keys) == 1
+    found = {key: plan.queries if is_one else QuerySet(own) for key, own in by_keys.items()}
     groupings = tuple(
-        Grouping(keys, q[0].template.keys, QuerySet(q), event_types(plan.stream, lookups), lookups)
-        for (keys, lookups), q in by_keys.items()
+        Grouping(keys, q[0].template.keys, q, event_types(plan.stream, lookups), lookups)
+        for (keys, lookups), q in found.items()
     )
     sets = plural(len(groupings), "key set")
     text = f"{plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"
@@ -229,7 +231,7 @@ RULES: tuple[PlanningRule, ...] = (choose_slices, *SHARING, compose_slices, choo
 
 def groupings_of(stream: Stream, queries: Sequence[SlicedAggregation]) -> tuple[Grouping, ...]:
     """What the queries need, without a plan to compute it."""
-    plan = Plan(stream, tuple(queries))
+    plan = Plan(stream, QuerySet.of(queries))
     for rule in SHARING:
         plan = rule(plan, NOTHING_SEEN)
     return plan.groupings
@@ -247,7 +249,7 @@ def make_plan(
 ) -> Plan:
     """The shared plan of the queries over a stream whose windows lie over one axis. Without a way it is for who
     chooses one for all plans of a pass (`reconsider`)."""
-    plan = Plan(stream, tuple(queries), options, axis=axis, files=files)
+    plan = Plan(stream, QuerySet.of(queries), options, axis=axis, files=files)
     for rule in RULES:
         plan = (_leave_way_open if rule is choose_way and not with_way else rule)(plan, seen)
     return plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +24,11 @@ from mullion.language.types import TIMESTAMP, Type
 from mullion.lazy import cached_property
 from mullion.planner.comparisons import Comparison, conjuncts_of_tree, decompose
 from mullion.planner.predicate_slot import PredicateSlot
+
+IS_BOUNDED, IS_SCHEDULED, HAS_KEYS, NEVER_STOPS, STARTS_ANYWHERE, IS_ENDLESS, IS_OVER_TIME, IS_NEWCOMER = (
+    1 << i for i in range(8)
+)
+"""What is asked of all queries of a set at once, as bits of `SlicedAggregation.flags`."""
 
 MOST_EVENTS = 1 << 62
 """No group has so many."""
@@ -146,12 +152,13 @@ class SlicedAggregation:
     """Its first window is the first that holds an event."""
     is_endless: bool = field(init=False, compare=False, repr=False)
     """Its windows have no start, so that they need all there ever was."""
+    flags: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         own = PredicateSlot(self.predicate, self.tag)
         is_newcomer = bool(self.tag) and not self.backfill and self.window.range != EVERYTHING
         begins = self.start is not None or self.after is not None
-        found = {
+        found: dict[str, Any] = {
             "slot": own,
             "slots": (own, PredicateSlot(self.predicate)) if is_newcomer else (own,),
             "is_newcomer": is_newcomer,
@@ -159,6 +166,16 @@ class SlicedAggregation:
             "starts_anywhere": not begins and self.frame.since is None,
             "is_endless": self.window.range == EVERYTHING or self.frame.is_endless,
         }
+        found["flags"] = (
+            IS_BOUNDED * found["is_bounded"]
+            | IS_SCHEDULED * (self.at_most is not None)
+            | HAS_KEYS * bool(self.keys)
+            | NEVER_STOPS * (self.stop is None)
+            | STARTS_ANYWHERE * found["starts_anywhere"]
+            | IS_ENDLESS * found["is_endless"]
+            | IS_OVER_TIME * (self.axis == TIME_AXIS)
+            | IS_NEWCOMER * found["is_newcomer"]
+        )
         for name, value in found.items():
             object.__setattr__(self, name, value)
 

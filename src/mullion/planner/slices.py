@@ -107,15 +107,15 @@ _REMEMBERED: dict[tuple[int, str], tuple[tuple[Period, ...], Times]] = {}
 @lru_cache(maxsize=4096)
 def _residues(windows: tuple[Period, ...], slicing: str) -> Times:
     if slicing != "paned":
-        return _pairs(windows, np.zeros(len(windows), np.int64))[:, 1:]
+        return _pairs(window_table(windows), np.zeros(len(windows), np.intp))[:, 1:]
     range_, slide, offset = window_table(windows).T
     pane = np.where(range_ == EVERYTHING, slide, np.gcd(range_, slide))
     return distinct_rows(np.stack([offset % pane, pane], axis=1))
 
 
-def _pairs(windows: Sequence[Period], slot: Times) -> Times:
+def _pairs(windows: Times, slot: npt.NDArray[np.intp]) -> Times:
     """Where windows, each of a slot, end and start: rows (slot, first, step), each once."""
-    range_, slide, offset = window_table(windows).T
+    range_, slide, offset = windows.T
     ends, starts = offset % slide, (offset - range_) % slide
     starts = np.where(range_ == EVERYTHING, ends, starts)
     return distinct_rows(np.concatenate([np.stack([slot, at, slide], axis=1) for at in (ends, starts)]))
@@ -242,11 +242,9 @@ class Progressions(NamedTuple):
     rows: Times
 
     @staticmethod
-    def of(windows: Sequence[Iterable[Period]]) -> Progressions:
-        """The edges of each slot's windows, cut into pairs."""
-        by_slot = [tuple(own) for own in windows]
-        slot = np.repeat(np.arange(len(by_slot)), [len(own) for own in by_slot])
-        rows = _pairs([window for own in by_slot for window in own], slot)
+    def of(windows: Times, slot: npt.NDArray[np.intp]) -> Progressions:
+        """The edges of windows, given as a `window_table`, each of a slot, cut into pairs."""
+        rows = _pairs(windows, slot)
         return Progressions(rows[:, 0], rows[:, 1:])
 
     def of_slots(self, slots: npt.NDArray[np.intp]) -> Progressions:

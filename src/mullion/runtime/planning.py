@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from mullion.catalog.restart import to_journal
 from mullion.catalog.summaries import StreamStructure
-from mullion.language.query import TIME_AXIS
 from mullion.planner.expected import expectations, observed_before
 from mullion.planner.few import are_few
 from mullion.planner.observed import NOTHING_SEEN
 from mullion.planner.plan import Grouping, Plan
+from mullion.planner.query_set import QuerySet
 from mullion.planner.rules import for_batch, groupings_of, make_plan, reconsider, taken_from_rows
 from mullion.planner.schedules.steps import stepped
 from mullion.planner.sliced import SlicedAggregation
@@ -63,15 +63,15 @@ class Planning:
         reads the events that queries over their order entered with."""
         state = self._state
         queries = stepped(state.admitted(queries), shared=state.options.is_shared)
-        same = tuple(queries) == state.queries and tuple(synopses) == state.synopses
+        same = queries == state.queries and tuple(synopses) == state.synopses
         if same and not state.is_restored and (state.sets or state.ordered):
             return False
         self._forget_namesakes(queries)
         state.scheduling.set_queries(queries, state.newest)
-        state.queries, state.synopses = tuple(queries), tuple(synopses)
+        state.queries, state.synopses = queries, tuple(synopses)
         state.backfilled &= {query.name for query in queries}
         self._set_ordered(queries, synopses, newest)
-        self._set_sharing_sets([query for query in queries if query.axis == TIME_AXIS])
+        self._set_sharing_sets(queries.over_time)
         return True
 
     def _forget_namesakes(self, queries: Sequence[SlicedAggregation]) -> None:
@@ -101,7 +101,7 @@ class Planning:
             state.ordered.replace(*read)
         state.ordered.set_queries(queries, state.options, before=state.counts.events)
 
-    def _set_sharing_sets(self, queries: Sequence[SlicedAggregation]) -> None:
+    def _set_sharing_sets(self, queries: QuerySet) -> None:
         state = self._state
         self._clusters.assign(queries)
         self._looked_at, self._wait = None, 1
@@ -110,11 +110,11 @@ class Planning:
             assert sharing_set.plan is not None
             check_complete(sharing_set.tier.entries, sharing_set.plan)
 
-    def _make_plans(self, queries: Sequence[SlicedAggregation], *, with_way: bool = True) -> None:
+    def _make_plans(self, queries: QuerySet, *, with_way: bool = True) -> None:
         """The plan of each set; one whose queries are the same stays."""
         state = self._state
         for sharing_set in state.sets.values():
-            own = tuple(query for query in queries if query.name in sharing_set.members)
+            own = queries.of_names(sharing_set.members)
             if sharing_set.plan is None or sharing_set.plan.queries != own:
                 sharing_set.plan = plan = make_plan(
                     state.stream, own, state.options, seen=sharing_set.seen, with_way=with_way
@@ -166,7 +166,7 @@ class Planning:
     def _look_at(self, batch: Batch) -> Statistics | None:
         """Learn what the batch holds, where it may be something else than what the clusters stand on."""
         state = self._state
-        queries = [query for query in state.queries if query.axis == TIME_AXIS]
+        queries = state.queries.over_time
         if not queries:
             return None
         was_misjudged = self._was_misjudged()
@@ -186,10 +186,10 @@ class Planning:
                 own.seen = observed_before(known, own.plan.groupings)
         return known
 
-    def _groupings_of_all(self, queries: Sequence[SlicedAggregation]) -> tuple[Grouping, ...]:
+    def _groupings_of_all(self, queries: QuerySet) -> tuple[Grouping, ...]:
         """As if all queries were one cluster; often they are, and what was made for their plan serves here too."""
         for own in self._state.sets.values():
-            if own.plan is not None and own.plan.queries == tuple(queries):
+            if own.plan is not None and own.plan.queries == queries:
                 return own.plan.groupings
         return groupings_of(self._state.stream, queries)
 

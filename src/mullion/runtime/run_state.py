@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mullion.binding.entering import Standing
@@ -46,10 +46,11 @@ class RunState:
         self.committed: Mark | None = None
         self._scratch = Scratch()
 
-    def admitted(self, queries: Iterable[StandingQuery]) -> list[StandingQuery]:
+    def admitted(self, queries: Sequence[StandingQuery]) -> Sequence[StandingQuery]:
         """Of the queries that are to be answered from now on, those that are not stopped. Each counts for itself."""
-        stopped = self.limits.stopped
-        admitted = [q for q in queries if q.name not in stopped or not self.limits.is_stopped(q.name, q.text)]
+        admitted = queries
+        if self.limits.stopped:
+            admitted = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
         texts = {query.name: query.text for query in admitted}
         if texts != self.texts or not texts:
             self.counts.keep(self.texts, texts)

@@ -16,7 +16,7 @@ from mullion.kernels.table_versions import oldest_batch
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.observed import NOTHING_SEEN, Observed
-from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.query_set import QuerySet
 from mullion.planner.statistics import Statistics
 from mullion.runtime.ahead import Ahead
 from mullion.runtime.batch import BatchSource
@@ -112,7 +112,7 @@ class StreamState(RunState):
         self.sets: dict[str, SharingSet] = {}
         self.ordered = Ordered(stream, summary_share)
         self.scheduling = Scheduling()
-        self.queries: tuple[SlicedAggregation, ...] = ()
+        self.queries = QuerySet()
         self.synopses: tuple[StreamStructure, ...] = ()
         self.keeper: Keeper | None = None
         self.wanted: frozenset[str] | None = None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from mullion.catalog.catalog import Catalog
-from mullion.planner.sliced import SlicedAggregation
+from mullion.planner.query_set import QuerySet
 from mullion.runtime.batch import Batch
 from mullion.runtime.sink import Sink
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.entering import Entering
 from mullion.service.runs import Runs
-
-Queries = Sequence[SlicedAggregation]
 
 
 class Batches:
@@ -34,7 +32,7 @@ class Batches:
         self._sink, self._done = sink, done
 
     def process(self, name: str, batch: Batch) -> None:
-        def queries(run: StreamRun) -> Queries:
+        def queries(run: StreamRun) -> QuerySet:
             present = self._entering.streams.queries_of_batch(run, batch.number)
             if len(present) != len(run.queries) and not run.has_played(batch.number):
                 batch.open_ahead()  # while the others are planned
@@ -50,19 +48,19 @@ class Batches:
         """Keys of a stream are over."""
         self._play(name, self._present, lambda run: run.punctuate(keys))
 
-    def _present(self, run: StreamRun) -> Queries:
+    def _present(self, run: StreamRun) -> QuerySet:
         last = None if run.committed is None or run.committed.batch < 0 else run.committed.batch
         return self._entering.streams.queries_now(run, last)
 
     def finish(self, name: str, *, close: bool) -> None:
         """A source has been read to its end. With `close` this is the end of the stream."""
 
-        def queries(run: StreamRun) -> Queries:
+        def queries(run: StreamRun) -> QuerySet:
             return self._entering.streams.queries_now(run, run.next_number if close and not run.closed else None)
 
         self._play(name, queries, lambda run: run.finish() if close else None)
 
-    def _play(self, name: str, queries: Callable[[StreamRun], Queries], work: Callable[[StreamRun], None]) -> None:
+    def _play(self, name: str, queries: Callable[[StreamRun], QuerySet], work: Callable[[StreamRun], None]) -> None:
         """Let the queries that are there take part in some work of a stream, and relations take what it handed on."""
         run, relations = self._runs.of(name), self._runs.relations
         with self._lock:
@@ -72,7 +70,7 @@ class Batches:
             run.set_relations(relations.columns_needed(name), relations.texts_over(name), relations.tables_read(name))
             run.probing = relations.names_probing(name)
             run.has_scheduled_relations = any(own.has_scheduled for own in relations.over(name))
-        self._sink.set_queries(name, {query.name: query.text for query in present})
+        self._sink.set_queries(name, present.texts)
         self._runs.read_pasts(run)
         run.set_queries(present, synopses)
         work(run)

@@ -6,7 +6,7 @@ are journaled before it begins, so that a batch that is played again sees the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mullion.algebra.relation import Relation
@@ -14,6 +14,7 @@ from mullion.binding.entering import Entrance, entered
 from mullion.catalog.catalog import Catalog
 from mullion.catalog.restart import as_journaled, from_journal, tables_declared_otherwise, to_journal
 from mullion.errors import Place
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.stream_run import StreamRun
 from mullion.service.pasts import Pasts
@@ -42,14 +43,14 @@ class EnteringStreams:
         assert plan is not None, "operators run it"
         return plan
 
-    def queries_of_batch(self, run: StreamRun, number: int) -> Sequence[SlicedAggregation]:
+    def queries_of_batch(self, run: StreamRun, number: int) -> QuerySet:
         """The queries that the batch sees: as journaled if it was begun before, otherwise the present ones."""
         run.begun = True
         if run.journal is not None and run.journal.was_begun(number):
-            return [self._as_journaled(entry) for entry in run.journal.queries_of(number) or []]
+            return QuerySet(self._as_journaled(entry) for entry in run.journal.queries_of(number) or [])
         return self.queries_now(run, number)
 
-    def queries_now(self, run: StreamRun, number: int | None) -> Sequence[SlicedAggregation]:
+    def queries_now(self, run: StreamRun, number: int | None) -> QuerySet:
         """The present queries, journaled under the number of a batch if there is one."""
         self._enter_fresh(run)
         self._let_share(run)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mullion.algebra.nodes import tables_of
 from mullion.algebra.streams import Stream, Table
 from mullion.allocation import LeftAlone
 from mullion.arguments import require
@@ -27,7 +26,7 @@ from mullion.service.directories import Directories
 from mullion.service.entering import Entering
 from mullion.service.heartbeats import Heartbeats
 from mullion.service.runs import Runs
-from mullion.service.ways import sliced_over
+from mullion.service.ways import asked_tables, sliced_over
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
 from mullion.spark.progress import SparkCheckpoint
@@ -76,7 +75,7 @@ class Operation:
         self.at_start.answers = self._runs.answers
         for run in runs:
             self._bound(run, follow=follow)
-            self._resume(run, {query.name: query.text for query in sliced_over(run.name, self._catalog)})
+            self._resume(run, sliced_over(run.name, self._catalog).texts)
         for run in runs:
             if run.is_behind:
                 self._batches.advance(run.stream.name, None)
@@ -186,6 +185,5 @@ def asked_streams(catalog: Catalog) -> list[Stream]:
 
 def asked_sources(catalog: Catalog) -> list[Stream | Table]:
     """The streams that are read, and the tables that queries look their rows up in."""
-    queries = tuple(catalog.queries.values()) if catalog.tables else ()
-    asked = {name for query in queries for name in tables_of(query.plan)}
+    asked = asked_tables(catalog) if catalog.tables else set()
     return [*asked_streams(catalog), *(table for name, table in catalog.tables.items() if name in asked)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 Memoized = TypeVar("Memoized")
 
@@ -31,9 +31,10 @@ class Value:
             return False
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
 
-    def memoized(self, key: Hashable, make: Callable[[], Memoized]) -> Memoized:
-        """What is made of this object once and kept with it, without comparing it with equal ones."""
-        known: dict[Hashable, Memoized] = self.__dict__.setdefault("_once", {})
-        if key not in known:
-            known[key] = make()
-        return known[key]
+    def memoized(self, make: Callable[[Self], Memoized]) -> Memoized:
+        """What a function makes of this object, once and kept with it, without comparing it with equal ones."""
+        try:
+            made: Memoized = self.__dict__["_once"][make]
+        except KeyError:
+            made = self.__dict__.setdefault("_once", {})[make] = make(self)
+        return made

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd
 
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 
 FINEST = 16
@@ -36,16 +37,16 @@ def common_steps(periods: Sequence[int]) -> dict[int, int]:
     return {period: gcd(*own) for period in sorted(set(periods)) for own in classes if period in own}
 
 
-def stepped(queries: Sequence[SlicedAggregation], *, shared: bool = True) -> list[SlicedAggregation]:
+def stepped(queries: Sequence[SlicedAggregation], *, shared: bool = True) -> QuerySet:
     """The queries, those with SLIDE AT MOST with the step that they have in common. Without sharing each keeps its
     period as its step."""
     periods = [query.at_most for query in queries if query.at_most is not None]
     if not periods:
-        return list(queries)
+        return QuerySet.of(queries)
     steps = common_steps(periods) if shared else {period: period for period in periods}
-    return [
+    return QuerySet(
         query
         if query.at_most is None or query.window.slide == steps[query.at_most]
         else replace(query, window=query.window._replace(slide=steps[query.at_most]))
         for query in queries
-    ]
+    )

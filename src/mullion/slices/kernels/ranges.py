@@ -153,25 +153,18 @@ def find_pairs(rows: Lines, asked: Segments, place: Array, lines: Array, lows: A
 
 @loop
 def search_ranges(rows: Lines, line: Array, start: Array, end: Array, lows: Array, highs: Array) -> None:
-    """The rows of each (line, start, end), whatever their order; of line -1 there are none."""
+    """The rows of each (line, start, end); of line -1 there are none. Whatever their order, but those of a query follow
+    one another, and each is soon found from the one before."""
+    low = high = 0
     for i in range(len(line)):
         if line[i] < 0:
             lows[i] = highs[i] = 0
             continue
-        low, stop = rows.starts[line[i]], rows.starts[line[i] + 1]
-        for is_end in range(2):
-            time = end[i] if is_end else start[i]
-            high = stop
-            while low < high:
-                middle = (low + high) >> 1
-                if rows.times[middle] < time:
-                    low = middle + 1
-                else:
-                    high = middle
-            if is_end:
-                highs[i] = low
-            else:
-                lows[i] = low
+        first, stop = rows.starts[line[i]], rows.starts[line[i] + 1]
+        if i == 0 or line[i] != line[i - 1] or start[i] < start[i - 1] or end[i] < end[i - 1]:
+            low = high = first
+        lows[i] = low = seek(rows.times, low, stop, start[i])
+        highs[i] = high = seek(rows.times, max(low, high), stop, end[i])
 
 
 @loop
