@@ -64,6 +64,20 @@ def test_partials_are_about_as_many_as_expected(batch: MemoryBatch, method: str)
 
 
 @pytest.mark.parametrize("method", ["fragments", "rows"])
+@pytest.mark.parametrize("where", ["", "WHERE x < 40"])
+def test_windows_of_one_predicate_share_their_slices(batch: MemoryBatch, method: str, where: str) -> None:
+    """Forty windows have 8,000 slices of their own, and 600 edges together, one a second."""
+    made = plan(
+        method, *(f"SELECT count(*) AS n FROM s [RANGE {20 + i % 8} s SLIDE {2 + i % 5} s] {where}" for i in range(40))
+    )
+    (expected,) = expectations([made], batch.statistics(made.groupings))[0].values()
+    ((table,),) = batch.partials(Pass((made,)), (), EVERYWHERE)[0].taken
+    counted = tally(table, made.groupings[0])
+    assert expected.partials == pytest.approx(counted.partials, rel=0.1)
+    assert counted.partials <= 600
+
+
+@pytest.mark.parametrize("method", ["fragments", "rows"])
 def test_groups_that_no_query_selects_are_not_expected(batch: MemoryBatch, method: str) -> None:
     made = plan(method, "SELECT k, count(*) AS n FROM s [RANGE 10 s SLIDE 10 s] WHERE k < '2' GROUP BY k")
     (expected,) = expectations([made], batch.statistics(made.groupings))[0].values()

@@ -223,6 +223,22 @@ def test_edges_of_slots_are_those_of_each(slots: list[list[Period]]) -> None:
     assert len(made.slot) == len(made.rows) and (np.diff(made.slot) >= 0).all()
 
 
+@given(st.lists(st.lists(periods, min_size=1, max_size=4), min_size=1, max_size=8), st.integers(1, 300))
+@settings(max_examples=100, deadline=None)
+def test_slices_of_slots_are_those_of_each(slots: list[list[Period]], span: int) -> None:
+    slot = np.repeat(np.arange(len(slots)), [len(own) for own in slots])
+    windows = window_table([window for own in slots for window in own])
+    found = Progressions.of(windows, slot).slices(span, len(slots))
+    wanted = np.array([slices_of(own, 0, span, "paired") for own in slots])
+    assert (np.abs(found - wanted) <= np.array([1 + len(residues(own)) for own in slots])).all()
+
+
+def test_slices_of_very_many_edges_are_counted_over_a_part_of_the_span() -> None:
+    windows = window_table([Period(2, 2), Period(3, 3), Period(5, 5), Period(30, 30)])
+    found = Progressions.of(windows, np.array([0, 0, 0, 1])).slices(3_000_000, 2)
+    assert found.tolist() == pytest.approx([3_000_000 * (1 - 1 / 2 * 2 / 3 * 4 / 5), 100_000], rel=0.01)
+
+
 def test_edges_of_all_time_are_more_than_64_bits_count() -> None:
     windows = [Period(step, step, offset) for step in (2, 3, 4, 5) for offset in range(step)]
     assert most_edges([*windows, Period(1, 1)], -EVERYTHING, EVERYTHING) > 4 * EVERYTHING

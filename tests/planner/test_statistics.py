@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mullion.language.query import Column, Period
+from mullion.language.query import Column
 from mullion.planner.statistics import (
     COUNTED,
     FOOTERS,
@@ -83,28 +83,12 @@ def test_cells_are_never_more_than_events_and_never_less_than_none() -> None:
     assert found[1:].tolist() == [0, 0]
 
 
-def test_own_cells_of_a_paired_window_by_hand() -> None:
-    """W[18,15] over 150 s with an event every millisecond: ten slices of 12 s and ten of 3 s; two groups each."""
-    second = 1_000_000
-    known = Statistics(
-        150_000, 0, 150 * second - 1, 10, FOOTERS, FOOTERS, {"k": SampledGroups(2, np.array([0.5, 0.5]))}
-    )
-    windows = [Period(18 * second, 15 * second), Period(30 * second, 15 * second)]
-    found = known.own_cells("k", [(window, None) for window in windows])
-    assert found is not None
-    assert found.tolist() == pytest.approx([40, 20])
-    assert known.own_cells("other", [(windows[0], None)]) is None
-
-
 def test_a_predicate_that_leaves_one_group_leaves_its_cells() -> None:
     """Half of the events are of group 0, and only these are selected; independence would expect all 100 groups."""
     codes = np.where(np.arange(10_000) % 2 == 0, 0, np.arange(10_000) % 99 + 1)
     groups = SampledGroups.of(np.bincount(codes), len(codes), 1_000_000)
     sample = Sampled(codes, (codes == 0)[:, None], {WHERE: 0})
     known = Statistics(1_000_000, 0, 999_999, 10_000, FOOTERS, FOOTERS, {"k": groups}, {"k": sample})
-    found = known.own_cells("k", [(Period(10_000, 10_000), WHERE), (Period(10_000, 10_000), None)])
-    assert found is not None
-    assert found.tolist() == pytest.approx([100, 10_000], rel=0.01)
     left = known.selected_groups("k", [WHERE])
     assert left is not None and left.number == 1
     assert known.selected_groups("k", [Column("another")]) is None

@@ -132,7 +132,10 @@ class Catalog:
 
     @property
     def queried_streams(self) -> set[str]:
-        return {stream for query in tuple(self.queries.values()) for stream in query.streams}
+        def streams() -> set[str]:
+            return {stream for query in tuple(self.queries.values()) for stream in query.streams}
+
+        return self.made_of_queries("streams", streams)
 
     def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""

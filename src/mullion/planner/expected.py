@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mullion.language.query import Expr, Period
+from mullion.language.query import Period
 from mullion.planner.observed import NOTHING_SEEN, Observed
 from mullion.planner.plan import ROWS, Grouping, Plan
 from mullion.planner.slices import covered_share, slices_of
-from mullion.planner.statistics import SampledGroups, Statistics, expected_cells
+from mullion.planner.statistics import Floats, SampledGroups, Statistics, expected_cells
 
 TOLERATED = 4.0
 """How many times more or less there may be than expected."""
@@ -89,22 +89,38 @@ def expectations(plans: Sequence[Plan], statistics: Statistics | None) -> list[d
 
 
 def _by_rows(plans: Sequence[Plan], statistics: Statistics) -> dict[tuple[int, str], float]:
-    """The partials of groupings by dense rows, by the number of their plan and their name. Those of all plans are
-    reckoned together: each by itself takes longer than a hundred of them."""
-    asked: dict[str, list[tuple[int, list[tuple[Period, Expr | None]]]]] = {}
+    """The partials of groupings by dense rows, by the number of their plan and their name: each slot is cut at the
+    edges of its own windows. Those of all plans are reckoned together: each by itself takes longer than a hundred of
+    them."""
+    span = statistics.span
+    if span is None:
+        return {}
+    asked: dict[str, list[tuple[int, Grouping]]] = {}
     for at, plan in enumerate(plans):
         for grouping, method in zip(plan.groupings, plan.methods, strict=True):
             if method == ROWS:
-                own = list(dict.fromkeys((query.window, query.predicate) for query in grouping.queries))
-                asked.setdefault(grouping.name, []).append((at, own))
+                asked.setdefault(grouping.name, []).append((at, grouping))
     found = {}
-    for name, of_plans in asked.items():
-        cells = statistics.own_cells(name, [pair for _, own in of_plans for pair in own])
-        ends = np.cumsum([len(own) for _, own in of_plans])
-        for (at, own), end in zip(of_plans, ends.tolist(), strict=True):
+    for name, own in asked.items():
+        kept = [_kept_slices(grouping, span) for _, grouping in own]
+        predicates = [slot.predicate for _, grouping in own for slot in grouping.slots]
+        slices, shares = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        cells = statistics.cells(name, predicates, slices, shares)
+        ends = np.cumsum([len(grouping.slots) for _, grouping in own])
+        for (at, grouping), end in zip(own, ends.tolist(), strict=True):
             if cells is not None:
-                found[at, name] = float(cells[end - len(own) : end].sum())
+                found[at, name] = float(cells[end - len(grouping.slots) : end].sum())
     return found
+
+
+def _kept_slices(grouping: Grouping, span: int) -> tuple[Floats, Floats]:
+    """About how many slices each slot has of such a span, and which part of the span they cover."""
+    slices, shares = grouping.progressions.slices(span, len(grouping.slots)), np.ones(len(grouping.slots))
+    for slot, windows in enumerate(grouping.hopping):
+        if windows:
+            slices[slot] = slices_of(windows, 0, span, "paired", windows)
+            shares[slot] = covered_share(windows)
+    return slices, shares
 
 
 def _hopping(plan: Plan, grouping: Grouping) -> tuple[Period, ...]:

@@ -258,6 +258,18 @@ class Progressions(NamedTuple):
         """At most so many edges lie in [low, high], counted for each slot."""
         return int(((high - low) // self.rows[:, 1] + 2).sum())
 
+    def slices(self, span: int, slots: int) -> npt.NDArray[np.float64]:
+        """About how many slices each of so many slots has of such a span. An edge that progressions share is one; where
+        edges are very many, they are counted over a part of the span."""
+        number = np.bincount(self.slot, span / self.rows[:, 1], slots)
+        shared = np.flatnonzero(np.bincount(self.slot, minlength=slots) > 2)
+        if len(shared):
+            own, edges = self.of_slots(shared), float(number[shared].sum())
+            parts = max(1, round(edges / MOST_COUNTED))
+            different = distinct_rows(np.stack(own.edges(0, span // parts - 1), axis=1))
+            number[shared] = np.bincount(different[:, 0], minlength=len(shared)) * parts
+        return np.maximum(1.0, number)
+
     def edges(self, low: int, high: int) -> tuple[Times, Times]:
         """(slot, edge) from the last edge of each progression at or before `low` up to `high`; an edge that two
         progressions of a slot share is given twice."""

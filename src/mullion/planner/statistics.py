@@ -25,10 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mullion.expressions.arrays import Codes, Index
-from mullion.instants import EVERYTHING
-from mullion.language.query import Expr, Period
+from mullion.language.query import Expr
 from mullion.lazy import cached_property
-from mullion.planner.slices import window_table
 from mullion.plural import plural
 
 Floats = npt.NDArray[np.float64]
@@ -280,33 +278,6 @@ class Statistics:
         if sample is not None and len(at):
             own = np.array([columns[predicate] for predicate in predicates if predicate is not None], np.intp)
             cells[at] = sample.cells(own, slices[at], events * shares[at], events, groups.number)
-        return cells
-
-    def own_cells(self, grouping: str, queries: Sequence[tuple[Period, Expr | None]]) -> Floats | None:
-        """The partials of each query when it is cut by its own paired slices alone; None where too little is known.
-
-        A predicate may leave few of the groups, so that those of the events which satisfy it are counted. Events
-        between windows that hop leave no partials.
-        """
-        groups = self.groups.get(grouping)
-        if groups is None or self.events is None or self.span is None:
-            return None
-        cells = np.zeros(len(queries))
-        windows = window_table([window for window, _ in queries])[:, :2].astype(np.float64)
-        sample = self.selections.get(grouping)
-        known = {} if sample is None else sample.columns
-        column = np.array([-1 if where is None else known.get(where, -1) for _, where in queries], np.intp)
-        for asked in (True, False):
-            at = np.flatnonzero((column >= 0) == asked)
-            range_, slide = windows[at].T
-            rest = np.where(range_ >= EVERYTHING, 0.0, np.fmod(range_, slide))
-            for length in (rest, np.where(range_ < slide, 0.0, slide - rest)):
-                slices = np.where(length > 0, np.maximum(1.0, self.span / slide), 0.0)
-                events = self.events * length / slide
-                if asked and sample is not None:
-                    cells[at] += sample.cells(column[at], slices, events, self.events, groups.number)
-                else:
-                    cells[at] += expected_cells(slices, events, groups)
         return cells
 
     def facts(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from mullion.binding.entering import Standing
 from mullion.options import Options
+from mullion.planner.query_set import QuerySet
 from mullion.runtime.counts import RunCounts
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.published import Published
@@ -51,7 +52,10 @@ class RunState:
         admitted = queries
         if self.limits.stopped:
             admitted = [query for query in queries if not self.limits.is_stopped(query.name, query.text)]
-        texts = {query.name: query.text for query in admitted}
+        if isinstance(admitted, QuerySet):
+            texts = admitted.texts
+        else:
+            texts = {query.name: query.text for query in admitted}
         if texts != self.texts or not texts:
             self.counts.keep(self.texts, texts)
             self.texts = texts
