@@ -17,6 +17,7 @@ from mullion.engine import Engine
 from mullion.errors import CheckError, MullionError
 from mullion.language.parse import parse_query
 from mullion.language.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from mullion.service.ways import queried_streams
 
 COLUMNS = (("ts", TIMESTAMP), ("symbol", STRING), ("price", DOUBLE), ("volume", BIGINT))
 TRADES, QUOTES = Stream("trades", COLUMNS, "ts"), Stream("Quotes", COLUMNS, "ts")
@@ -199,11 +200,11 @@ def test_streams_are_queried_until_the_last_query_is_dropped() -> None:
     made.add_query(relation("pairs"))
     made.add_query(replace(relation("prices", "SELECT price FROM trades [NOW]"), materialized=True))
     before = made.copy()
-    assert made.queried_streams == {"trades", "Quotes"} and list(made.materialized) == ["prices"]
+    assert queried_streams(made) == {"trades", "Quotes"} and list(made.materialized) == ["prices"]
     made.drop_query("PAIRS")
-    assert made.queried_streams == {"trades"} and list(made.queries) == ["prices"]
+    assert queried_streams(made) == {"trades"} and list(made.queries) == ["prices"]
     made.drop_query("prices")
-    assert made.queried_streams == set() and before.queried_streams == {"trades", "Quotes"}
+    assert queried_streams(made) == set() and queried_streams(before) == {"trades", "Quotes"}
     assert made.materialized == {} and list(before.materialized) == ["prices"]
     made.add_query(query("pairs"))
 

@@ -130,13 +130,6 @@ class Catalog:
         self.materialized.pop(query.name, None)
         self._forget_made()
 
-    @property
-    def queried_streams(self) -> set[str]:
-        def streams() -> set[str]:
-            return {stream for query in tuple(self.queries.values()) for stream in query.streams}
-
-        return self.made_of_queries("streams", streams)
-
     def made_of_queries(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What is made of the queries, once until one of them comes, goes or changes: every batch asks for it."""
         known = self._of_queries

@@ -24,6 +24,7 @@ from mullion.planner.cluster import Cluster
 from mullion.planner.cluster_costs import CLUSTER, ClusterCosts, are_dense, fields_of, states_needed
 from mullion.planner.plan import EVENTS, StateColumn, grouping_name
 from mullion.planner.predicate_slot import PredicateSlot
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 
@@ -65,12 +66,9 @@ class Clustering(ClusterCosts):
     def is_one(queries: Sequence[SlicedAggregation]) -> bool:
         """Whether no division takes less than one cluster, whatever a batch holds (see `_least_divided`): all have the
         same keys and keep the same states, so that none has a field less to add by itself."""
-        first = queries[0]
-        templates = {id(query.template): query.template for query in queries}
-        states = {states_needed(template) for template in templates.values()}
-        if len(states) > 1 or not are_dense(*states):
-            return False
-        return all(query.keys == first.keys and query.lookups == first.lookups for query in queries)
+        queries = QuerySet.of(queries)
+        states = set(map(states_needed, queries.templates[1]))
+        return len(states) == 1 and are_dense(*states) and len(queries.key_sets) == 1
 
     def divide(self, queries: Sequence[SlicedAggregation]) -> Division:
         """The cheapest division that greedy merging finds, or one cluster for all where that costs no more."""
@@ -228,12 +226,7 @@ def key_set(query: SlicedAggregation) -> str:
 
 
 def _by_key_set(queries: Iterable[SlicedAggregation]) -> dict[str, list[SlicedAggregation]]:
-    by_keys: dict[str, list[SlicedAggregation]] = {}
-    last: SlicedAggregation | None = None
-    own: list[SlicedAggregation] = []
-    for query in queries:
-        if last is None or query.keys != last.keys or query.lookups != last.lookups:
-            own = by_keys.setdefault(key_set(query), [])
-        own.append(query)
-        last = query
-    return by_keys
+    by_name: dict[str, list[SlicedAggregation]] = {}
+    for own in QuerySet.of(queries).key_sets:
+        by_name.setdefault(key_set(own[0]), []).extend(own)
+    return by_name

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from mullion.algebra.lookups import Lookup
 from mullion.expressions.arrays import Mask, Times
-from mullion.language.query import TIME_AXIS
+from mullion.language.query import TIME_AXIS, Expr
 from mullion.lazy import cached_property
 from mullion.planner import sliced
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
@@ -33,11 +34,28 @@ class QuerySet(tuple[SlicedAggregation, ...]):
         """Those whose windows lie over the time of events."""
         return self if self.are_over_time else QuerySet(query for query in self if query.axis == TIME_AXIS)
 
+    @cached_property
+    def over_others(self) -> QuerySet:
+        """The rest: over another column, or over the order of events."""
+        return NO_QUERIES if self.are_over_time else QuerySet(query for query in self if query.axis != TIME_AXIS)
+
     def of_names(self, names: frozenset[str]) -> QuerySet:
         """Those that have one of these names."""
         if len(names) == len(self) and names.issuperset(self.names):
             return self
         return QuerySet(query for query in self if query.name in names)
+
+    @cached_property
+    def key_sets(self) -> list[QuerySet]:
+        """Those that group by the same expressions, over rows of the same tables."""
+        found: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[SlicedAggregation]] = {}
+        keys, lookups, own = None, None, list[SlicedAggregation]()
+        for query in self:
+            if query.keys != keys or query.lookups != lookups:
+                keys, lookups = query.keys, query.lookups
+                own = found.setdefault((keys, lookups), [])
+            own.append(query)
+        return [self] if len(found) == 1 else [QuerySet(own) for own in found.values()]
 
     @cached_property
     def names(self) -> list[str]:
@@ -113,3 +131,6 @@ class QuerySet(tuple[SlicedAggregation, ...]):
     def _have(self, flag: int) -> Mask:
         have: Mask = (self._flags & flag) != 0
         return have
+
+
+NO_QUERIES = QuerySet()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from mullion.algebra.lookups import Lookup, event_types
+from mullion.algebra.lookups import event_types
 from mullion.algebra.streams import Stream
 from mullion.expressions.evaluate import is_fallible, is_kernel_only
 from mullion.instants import EVERYTHING
@@ -47,18 +47,10 @@ def choose_slices(plan: Plan, seen: Observed) -> Plan:
 
 def group_by_key_sets(plan: Plan, seen: Observed) -> Plan:
     """Queries that group by the same expressions share partials; each key set is one grouping of the same pass."""
-    by_keys: dict[tuple[tuple[Expr, ...], tuple[Lookup, ...]], list[SlicedAggregation]] = {}
-    last, own = None, list[SlicedAggregation]()
-    for query in plan.queries:
-        if last is None or query.keys != last.keys or query.lookups != last.lookups:
-            own = by_keys.setdefault((query.keys, query.lookups), [])
-        own.append(query)
-        last = query
-    is_one = len(by_keys) == 1
-    found = {key: plan.queries if is_one else QuerySet(own) for key, own in by_keys.items()}
     groupings = tuple(
-        Grouping(keys, q[0].template.keys, q, event_types(plan.stream, lookups), lookups)
-        for (keys, lookups), q in found.items()
+        Grouping(one.keys, one.template.keys, own, event_types(plan.stream, one.lookups), one.lookups)
+        for own in plan.queries.key_sets
+        for one in own[:1]
     )
     sets = plural(len(groupings), "key set")
     text = f"{plural(len(plan.queries), 'query', 'queries')} over {sets}, in one pass"

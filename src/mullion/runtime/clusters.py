@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mullion.options import Sharing
 from mullion.planner.clusters import LEAST_GAIN, WORTH_MOVING, Clustering
+from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.statistics import Statistics
 from mullion.runtime.sharing_set import SharingSet
@@ -39,14 +40,13 @@ class Clusters:
             state.sets[label].members = frozenset(names)
         state.sets = {label: state.sets[label] for label in members}
 
-    def divide(self, statistics: Statistics, queries: Sequence[SlicedAggregation]) -> bool:
+    def divide(self, statistics: Statistics, queries: QuerySet) -> bool:
         """Divide the queries anew where that pays by what is known of a batch; whether any moved. Those of a set in
         shards stay where they are."""
         state = self._state
         sharing = state.options.sharing
         sets = [own for own in state.sets.values() if not own.shards]
-        movable = {name for own in sets for name in own.members}
-        queries = [query for query in queries if query.name in movable]
+        queries = queries.of_names(frozenset().union(*(own.members for own in sets)))
         if sharing is Sharing.OFF or not queries:
             return False
         if sharing is Sharing.ON:

@@ -70,7 +70,7 @@ class Planning:
         state.scheduling.set_queries(queries, state.newest)
         state.queries, state.synopses = queries, tuple(synopses)
         state.backfilled &= {query.name for query in queries}
-        self._set_ordered(queries, synopses, newest)
+        self._set_ordered(queries.over_others, synopses, newest)
         self._set_sharing_sets(queries.over_time)
         return True
 
@@ -89,9 +89,7 @@ class Planning:
             for sharing_set in state.sets.values():
                 sharing_set.tier.forget_query(name)
 
-    def _set_ordered(
-        self, queries: Sequence[SlicedAggregation], synopses: Sequence[StreamStructure], newest: ReadNewest
-    ) -> None:
+    def _set_ordered(self, queries: QuerySet, synopses: Sequence[StreamStructure], newest: ReadNewest) -> None:
         state = self._state
         state.ordered.feed(synopses, state.newest)
         if state.is_restored:

@@ -92,7 +92,7 @@ class Explainer:
     def partials_an_event(self, stream: Stream) -> float:
         """About how many partials an event leaves, for all queries over the stream; 0 where nothing can be known."""
         queries = stepped(sliced_over(stream.name, self._catalog))
-        timed = [query for query in queries if query.axis == TIME_AXIS]
+        timed = queries.over_time
         if len(timed) < MANY:
             return 0.0
         known = self._statistics(stream, groupings_of(stream, timed))
@@ -108,13 +108,12 @@ class Explainer:
         yet."""
         queries = stepped(sliced_over(stream.name, self._catalog), shared=self._options.is_shared)
         known, seen = self._known(stream, queries)
-        timed = [query for query in queries if query.axis == TIME_AXIS]
         plans = [
             plan
-            for plan in self._in_one_pass(stream, timed, known, seen)
+            for plan in self._in_one_pass(stream, queries.over_time, known, seen)
             if name is None or any(query.name == name for query in plan.queries)
         ]
-        others = [query for query in queries if query.axis != TIME_AXIS]
+        others = queries.over_others
         for together in [others] if self._options.is_shared else [[query] for query in others]:
             for axis, own in by_axis(together):
                 if name is None or any(query.name == name for query in own):

@@ -26,7 +26,7 @@ from mullion.service.directories import Directories
 from mullion.service.entering import Entering
 from mullion.service.heartbeats import Heartbeats
 from mullion.service.runs import Runs
-from mullion.service.ways import asked_tables, sliced_over
+from mullion.service.ways import asked_tables, queried_streams, sliced_over
 from mullion.spark.backend import SparkBackend
 from mullion.spark.feed import Feed
 from mullion.spark.progress import SparkCheckpoint
@@ -176,7 +176,7 @@ class Operation:
 
 def asked_streams(catalog: Catalog) -> list[Stream]:
     """The streams that are read: those of queries and synopses, and those that keep events."""
-    asked = catalog.queried_streams | {synopsis.stream for synopsis in catalog.synopses.values()}
+    asked = queried_streams(catalog) | {synopsis.stream for synopsis in catalog.synopses.values()}
     asked |= {s.name for s in catalog.streams.values() if s.keep is not None or s.keep_rows is not None}
     if not asked:
         raise MullionError("there is no standing query", hint="add one with CREATE QUERY name AS SELECT ...")

@@ -10,7 +10,7 @@ from mullion.algebra.nodes import tables_of
 from mullion.algebra.relation import Relation
 from mullion.catalog.catalog import Catalog
 from mullion.planner.physical import ByWay, by_way, sliced
-from mullion.planner.query_set import QuerySet
+from mullion.planner.query_set import NO_QUERIES, QuerySet
 from mullion.planner.sliced import SlicedAggregation
 
 
@@ -23,11 +23,19 @@ def _by_way(catalog: Catalog) -> ByWay:
     return catalog.made_of_queries(by_way, lambda: by_way(tuple(catalog.queries.values()), catalog.streams))
 
 
+def _by_stream(catalog: Catalog) -> dict[str, QuerySet]:
+    def divided() -> dict[str, QuerySet]:
+        found: dict[str, list[SlicedAggregation]] = {}
+        for plan in _by_way(catalog).slices:
+            found.setdefault(plan.stream, []).append(plan)
+        return {stream: QuerySet(plans) for stream, plans in found.items()}
+
+    return catalog.made_of_queries(_by_stream, divided)
+
+
 def sliced_over(stream: str, catalog: Catalog) -> QuerySet:
     """What slices run of a stream's queries."""
-    return catalog.made_of_queries(
-        (sliced_over, stream), lambda: QuerySet(plan for plan in _by_way(catalog).slices if plan.stream == stream)
-    )
+    return _by_stream(catalog).get(stream, NO_QUERIES)
 
 
 def run_by_operators(catalog: Catalog) -> list[Relation]:
@@ -35,8 +43,14 @@ def run_by_operators(catalog: Catalog) -> list[Relation]:
     return _by_way(catalog).operators
 
 
+def queried_streams(catalog: Catalog) -> set[str]:
+    """The streams that queries read."""
+    return set(_by_stream(catalog)).union(*(relation.streams for relation in run_by_operators(catalog)))
+
+
 def asked_tables(catalog: Catalog) -> set[str]:
     """The tables that rows of queries are looked up in: slices have noted theirs, operators have theirs in plans."""
     slices, operators = _by_way(catalog)
-    asked = {lookup.table for plan in slices for lookup in plan.lookups}
+    lookups = {id(lookup): lookup for plan in slices for lookup in plan.lookups}
+    asked = {lookup.table for lookup in lookups.values()}
     return asked.union(*(tables_of(relation.plan) for relation in operators))

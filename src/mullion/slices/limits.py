@@ -47,9 +47,10 @@ class Limits:
 
     def count(self, rows: Mapping[str, int], texts: Mapping[str, str]) -> None:
         """Count the rows that queries have answered; one that has more than it may is stopped. `texts` are theirs."""
+        answered, most = self._answered, self.most_answers
         for name, number in rows.items():
-            self._answered[name] = self._answered.get(name, 0) + number
-            if self._answered[name] > self.most_answers:
+            answered[name] = total = answered.get(name, 0) + number
+            if total > most:
                 self.over.add(name)
                 self.stop_answering(name, texts[name])
 
