@@ -62,7 +62,8 @@ class Events:
         self.length = len(batch)
         self.columns = BatchColumns.of(batch, context.columns, context.evaluated)
         self.times: Times = _numbers(batch, TIME) if times is None else times
-        self._joined: dict[tuple[Lookup, ...], Events] = {}
+        self._joined: dict[tuple[Lookup, ...], Events | None] = {}
+        """None: these events themselves. Held by itself, a portion would stay until cycles are sought."""
         self._cuts: dict[bytes, Cut] = {}
         self._groups: dict[tuple[Expr, ...], Groups] = {}
         self._lifted: dict[tuple[Partial, Expr | None, Expr | None], Lifted] = {}
@@ -85,10 +86,11 @@ class Events:
     def joined(self, lookups: tuple[Lookup, ...]) -> Events:
         """The events with what the lookups find. Where a lookup finds several rows, they are other events."""
         if not lookups:
-            return self  # Held by itself, a portion would stay until cycles are sought.
+            return self
         if lookups not in self._joined:
-            self._joined[lookups] = self._join(lookups)
-        return self._joined[lookups]
+            events = self._join(lookups)
+            self._joined[lookups] = None if events is self else events
+        return self._joined[lookups] or self
 
     def _join(self, lookups: tuple[Lookup, ...]) -> Events:
         prepared = {table.lookup: table for table in self.context.tables}
