@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mullion.instants import EVERYTHING
 from mullion.language.query import Column, Period
 from mullion.language.types import BIGINT, STRING
+from mullion.planner.predicate_slot import Slots
 from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 
@@ -22,12 +23,14 @@ queries = st.builds(
     text=st.just(""),
     stream=st.just("s"),
     window=st.builds(Period, st.integers(1, 9) | st.just(EVERYTHING), st.integers(1, 9), st.integers(0, 3)),
-    predicate=st.none(),
+    predicate=st.sampled_from([None, Column("p"), Column("q")]),
     keys=st.sampled_from([(), (Column("k"),)]),
     template=st.sampled_from(TEMPLATES),
     start=times,
     stop=times,
     at_most=st.none() | st.just(6),
+    tag=st.sampled_from(["", "", "1", "2"]),
+    backfill=st.booleans(),
 )
 
 
@@ -48,6 +51,20 @@ def test_columns_are_what_each_query_says(several: list[SlicedAggregation]) -> N
     numbers, different = found.templates
     assert [different[number] for number in numbers.tolist()] == [q.template for q in several]
     assert len(set(different)) == len(different)
+
+
+@given(st.lists(queries, max_size=6))
+def test_slots_are_those_of_each_query(several: list[SlicedAggregation]) -> None:
+    """Those with a condition first; a newcomer has two, and its number is that of its own."""
+    number, slots = QuerySet.of(several).slots
+    assert [slots[own] for own in number.tolist()] == [q.slot for q in several]
+    assert set(slots) == {slot for q in several for slot in q.slots} and len(set(slots)) == len(slots)
+    assert [slot.condition is not None for slot in slots] == sorted([s.condition is not None for s in slots])[::-1]
+    assert slots.predicates == tuple(s.condition for s in slots if s.condition is not None)
+    assert slots.bits == slots[: len(slots.predicates)] and slots.names == tuple(s.name for s in slots)
+    assert all(slots.numbers[slot] == at for at, slot in enumerate(slots))
+    sent = pickle.loads(pickle.dumps(slots))
+    assert isinstance(sent, Slots) and sent == slots
 
 
 def test_a_worker_gets_the_queries_and_finds_the_rest_itself() -> None:

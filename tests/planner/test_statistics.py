@@ -89,9 +89,9 @@ def test_a_predicate_that_leaves_one_group_leaves_its_cells() -> None:
     groups = SampledGroups.of(np.bincount(codes), len(codes), 1_000_000)
     sample = Sampled(codes, (codes == 0)[:, None], {WHERE: 0})
     known = Statistics(1_000_000, 0, 999_999, 10_000, FOOTERS, FOOTERS, {"k": groups}, {"k": sample})
-    left = known.selected_groups("k", [WHERE])
+    left = known.selected_groups("k", (WHERE,))
     assert left is not None and left.number == 1
-    assert known.selected_groups("k", [Column("another")]) is None
+    assert known.selected_groups("k", (Column("another"),)) is None
     cells = known.cells("k", [WHERE, None], np.full(2, 100.0), np.ones(2))
     assert cells is not None and cells.tolist() == pytest.approx([100, 10_000], rel=0.01)
     assert known.cells("k", [None, Column("another")], np.full(2, 100.0), np.ones(2)) is None
@@ -109,7 +109,7 @@ def test_a_predicate_over_keys_leaves_groups_out_and_another_does_not(by_key: bo
     sample = Sampled(codes[taken], truths[taken][:, None], {WHERE: 0})
     groups = SampledGroups.of(np.bincount(codes[taken]), 100_000, 1_000_000)
     known = Statistics(1_000_000, 0, 1, 100_000, groups={"k": groups}, selections={"k": sample})
-    left = known.selected_groups("k", [WHERE])
+    left = known.selected_groups("k", (WHERE,))
     assert left is not None
     assert left.number == pytest.approx(right, rel=0.1)
 
@@ -120,14 +120,14 @@ def test_fragments_of_a_sample() -> None:
     sample = Sampled(np.array([0, 1, 0, 0]), truths, {first: 0, second: 1})
     known = Statistics(4, 0, 3, 4, COUNTED, COUNTED, {"k": ONE_GROUP}, {"k": sample})
     of_both, with_groups = (
-        known.fragments("k", [first, second]),
-        known.fragments("k", [first, second], with_groups=True),
+        known.fragments("k", (first, second)),
+        known.fragments("k", (first, second), with_groups=True),
     )
     assert of_both is not None and with_groups is not None
     assert (of_both.number, of_both.frequencies.tolist()) == (2, [0.5, 0.25])
     assert (with_groups.number, with_groups.frequencies.tolist()) == (3, [0.25, 0.25, 0.25])
-    assert known.fragments("k", []) is None
-    assert known.fragments("k", [Column("another")]) is None
+    assert known.fragments("k", ()) is None
+    assert known.fragments("k", (Column("another"),)) is None
 
 
 def test_what_is_said_of_a_batch() -> None:

@@ -153,7 +153,7 @@ class ClusterCosts:
 
     def _fragments(self, cluster: Cluster) -> _Fragments:
         name = cluster.grouping
-        conditions = [slot.condition for slot in cluster.slots if slot.condition is not None]
+        conditions = tuple([slot.condition for slot in cluster.slots if slot.condition is not None])
         selective = len(conditions) == len(cluster.slots)
         groups, given = self._groups(name), float(len(cluster.slots))
         if conditions:

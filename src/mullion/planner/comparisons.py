@@ -133,6 +133,7 @@ def _widens(source: Type, target: Type) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 16)
 def compared_in(predicate: Expr) -> tuple[Expr, ...]:
     """What a predicate compares: each expression once."""
     return tuple(dict.fromkeys(comparison.expr for comparison in comparisons(decompose(predicate))))

@@ -60,8 +60,8 @@ def observed_before(statistics: Statistics, groupings: Sequence[Grouping]) -> Ob
 
 def _alpha(statistics: Statistics, grouping: Grouping) -> float:
     """How many of its predicates an event satisfies."""
-    selectivities = statistics.selectivities(grouping.name)
-    return sum(selectivities.get(predicate, 0.0) for predicate in grouping.predicates)
+    sample = statistics.selections.get(grouping.name)
+    return 0.0 if sample is None else sample.alpha(grouping.predicates)
 
 
 _expected = partial(Observed, source="expected")

@@ -29,13 +29,13 @@ from mullion.planner.sliced import TEMPLATES, AnswerTemplate, SlicedAggregation
 def sliced(relation: Relation, streams: Mapping[str, Stream]) -> SlicedAggregation | None:
     """The relation as slices run it; None where operators must."""
     made = relation.memoized(_by_time)
-    if made is None:
-        return None
-    name, plans, parts = made
-    stream = streams[name]
-    plan = plans.get(stream.time_column)
+    return None if made is None else _sliced_over(streams[made.stream], made, relation)
+
+
+def _sliced_over(stream: Stream, made: _ByTime, relation: Relation) -> SlicedAggregation:
+    plan = made.plans.get(stream.time_column)
     if plan is None:
-        plan = plans[stream.time_column] = _sliced(relation, parts, stream)
+        plan = made.plans[stream.time_column] = _sliced(relation, made.parts, stream)
     return plan
 
 
@@ -61,13 +61,16 @@ class ByWay(NamedTuple):
 
 
 def by_way(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> ByWay:
+    """Every relation is asked, which of a thousand takes as long as a thousand calls: there is one for each."""
     found = ByWay([], [])
+    times = {name: stream.time_column for name, stream in streams.items()}
     for relation in relations:
-        plan = sliced(relation, streams)
-        if plan is None:
+        made = relation.memoized(_by_time)
+        if made is None:
             found.operators.append(relation)
         else:
-            found.slices.append(plan)
+            known = made.plans.get(times[made.stream])
+            found.slices.append(known or _sliced_over(streams[made.stream], made, relation))
     return found
 
 

@@ -36,7 +36,7 @@ from mullion.options import DEFAULTS, Options, Slicing
 from mullion.planner.comparisons import Tree
 from mullion.planner.covers import Covers
 from mullion.planner.fragments import PredicateIndex
-from mullion.planner.predicate_slot import PredicateSlot, rendered
+from mullion.planner.predicate_slot import NO_SLOTS, PredicateSlot, Slots, rendered
 from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import Progressions, is_hopping
@@ -102,8 +102,8 @@ class Grouping:
     types: Mapping[str, Type]
     """The columns that its expressions may read: the stream's, and those that lookups add."""
     lookups: tuple[Lookup, ...] = ()
-    slots: tuple[PredicateSlot, ...] = ()
-    """Those with a condition first: they are the bits of the signature, in this order."""
+    slots: Slots = NO_SLOTS
+    """Those with a condition are the bits of the signature, in this order."""
     states: tuple[StateColumn, ...] = ()
     checks: tuple[Expr, ...] = ()
     selected_checks: int = 0
@@ -133,18 +133,18 @@ class Grouping:
         """The name of the grouping that counts the values of the aggregate."""
         return grouping_name(self.group_keys, self.lookups, [expr for expr, _ in aggregate.values])
 
-    @cached_property
+    @property
     def bits(self) -> tuple[PredicateSlot, ...]:
-        return tuple(slot for slot in self.slots if slot.condition is not None)
+        return self.slots.bits
 
     @property
     def selective(self) -> bool:
         """Every query has a condition, so an event that satisfies none answers no query."""
         return len(self.bits) == len(self.slots)
 
-    @cached_property
+    @property
     def predicates(self) -> tuple[Expr, ...]:
-        return tuple(slot.condition for slot in self.bits if slot.condition is not None)
+        return self.slots.predicates
 
     @cached_property
     def index(self) -> PredicateIndex:
@@ -160,17 +160,10 @@ class Grouping:
         together = set().union(*(slots for slots in instants.values() if len(slots) > 1))
         return Covers({i: trees[i] for i in sorted(together) if not self.slots[i].tag})
 
-    @cached_property
+    @property
     def slot_of(self) -> npt.NDArray[np.intp]:
         """For each query, the number of its slot."""
-        if len(self.slots) == 1:
-            return np.zeros(len(self.queries), np.intp)
-        numbers = self._slot_numbers
-        return np.array([numbers[query.slot] for query in self.queries], np.intp)
-
-    @cached_property
-    def _slot_numbers(self) -> dict[PredicateSlot, int]:
-        return {slot: i for i, slot in enumerate(self.slots)}
+        return self.queries.slots[0]
 
     @cached_property
     def progressions(self) -> Progressions:
@@ -178,7 +171,7 @@ class Grouping:
         queries, slot = self.queries, self.slot_of
         windows, newcomers = queries.windows, np.flatnonzero(queries.are_newcomers)
         if len(newcomers):
-            later = [self._slot_numbers[queries[i].slots[-1]] for i in newcomers.tolist()]
+            later = [self.slots.numbers[queries[i].slots[-1]] for i in newcomers.tolist()]
             windows, slot = np.concatenate([windows, windows[newcomers]]), np.append(slot, np.array(later, np.intp))
         return Progressions.of(windows, slot)
 
@@ -228,15 +221,14 @@ class Grouping:
     def templates(self) -> tuple[npt.NDArray[np.intp], list[AnswerTemplate]]:
         return self.queries.templates
 
-    @cached_property
+    @property
     def slot_names(self) -> tuple[str, ...]:
-        return tuple(slot.name for slot in self.slots)
+        return self.slots.names
 
     def for_workers(self, method: str) -> Grouping:
         """What a worker needs: queries and predicates stay on the driver, what is made of them comes along."""
-        nameless = tuple(
-            PredicateSlot(None, str(i)) if slot.condition is not None else slot for i, slot in enumerate(self.slots)
-        )
+        bits = len(self.bits)
+        nameless = Slots([*(PredicateSlot(None, str(bit)) for bit in range(bits)), *self.slots[bits:]])
         slim = replace(self, queries=QuerySet(), slots=nameless)
         index = self.index.for_rows() if method == ROWS and not self.keys else self.index
         slim.__dict__.update(index=index, progressions=self.progressions, hopping=self.hopping)

@@ -16,6 +16,7 @@ from mullion.expressions.arrays import Mask, Times
 from mullion.language.query import TIME_AXIS, Expr
 from mullion.lazy import cached_property
 from mullion.planner import sliced
+from mullion.planner.predicate_slot import PredicateSlot, Slots
 from mullion.planner.sliced import AnswerTemplate, SlicedAggregation
 from mullion.planner.slices import window_table
 
@@ -80,6 +81,20 @@ class QuerySet(tuple[SlicedAggregation, ...]):
         if len(numbers) == 1:
             return np.zeros(len(self), np.intp), list(numbers)
         return np.array([number_of[id(query.template)] for query in self], np.intp), list(numbers)
+
+    @cached_property
+    def slots(self) -> tuple[npt.NDArray[np.intp], Slots]:
+        """The different slots, and for each query the number of its own."""
+        numbers: dict[PredicateSlot, int] = {}
+        if self.are_newcomers.any():
+            for query in self:
+                for slot in query.slots:
+                    numbers.setdefault(slot, len(numbers))
+        own = np.array([numbers.setdefault(query.slot, len(numbers)) for query in self], np.intp)
+        slots = Slots.of(numbers)
+        if any(slot is not first for slot, first in zip(slots, numbers, strict=True)):
+            own = np.array([slots.numbers[slot] for slot in numbers], np.intp)[own]
+        return own, slots
 
     @cached_property
     def are_over_time(self) -> bool:

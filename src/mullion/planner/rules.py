@@ -30,7 +30,6 @@ from mullion.planner.plan import (
     StateColumn,
     states_of,
 )
-from mullion.planner.predicate_slot import PredicateSlot
 from mullion.planner.query_set import QuerySet
 from mullion.planner.sliced import SlicedAggregation
 from mullion.planner.slices import common_grid, edge_at, slices_of
@@ -91,14 +90,13 @@ def count_values(plan: Plan, seen: Observed) -> Plan:
 def share_predicates(plan: Plan, seen: Observed) -> Plan:
     """Each distinct WHERE is one bit of the signature (krishnamurthy 4.3.1)."""
 
-    def slots(grouping: Grouping) -> tuple[PredicateSlot, ...]:
-        distinct = _distinct(chain.from_iterable(query.slots for query in grouping.queries))
-        return tuple(sorted(distinct, key=lambda slot: slot.condition is None))
+    groupings = tuple(replace(g, slots=g.queries.slots[1]) for g in plan.groupings)
 
-    groupings = tuple(replace(g, slots=slots(g)) for g in plan.groupings)
-    asked = sum(q.predicate is not None for q in plan.queries)
-    bits = sum(len(g.bits) for g in groupings)
-    text = f"{asked} with a WHERE, {bits} different: {plural(bits, 'bit')} of the signature"
+    def text() -> str:
+        asked = sum(q.predicate is not None for q in plan.queries)
+        bits = sum(len(g.bits) for g in groupings)
+        return f"{asked} with a WHERE, {bits} different: {plural(bits, 'bit')} of the signature"
+
     return _because(plan, "share_predicates", text, groupings=groupings)
 
 
@@ -118,9 +116,12 @@ def share_states(plan: Plan, seen: Observed) -> Plan:
         plan = plan if own is None else replace(plan, only_kernel=f"only the kernel makes the state {own}")
     if not plan.only_kernel and any(map(_has_kernels_own, groupings)):
         plan = replace(plan, only_kernel="only the kernel matches regular expressions in linear time")
-    aggregates = sum(len(q.template.aggregates) for q in plan.queries)
-    kept = sum(len(g.states) for g in groupings)
-    text = f"{plural(aggregates, 'aggregate')} from {plural(kept, 'kept state')}"
+
+    def text() -> str:
+        aggregates = sum(len(q.template.aggregates) for q in plan.queries)
+        kept = sum(len(g.states) for g in groupings)
+        return f"{plural(aggregates, 'aggregate')} from {plural(kept, 'kept state')}"
+
     return _because(plan, "share_states", text, groupings=groupings)
 
 
@@ -140,7 +141,8 @@ def count_bad_values(plan: Plan, seen: Observed) -> Plan:
             expr for template in templates for aggregate in template.aggregates for expr in aggregate.expressions()
         )
         selected = _distinct(chain(grouping.keys, arguments))
-        compared = _distinct(e for p in grouping.predicates for e in compared_in(p))
+        same = {id(e): e for p in grouping.predicates for e in compared_in(p)}  # many predicates compare one object
+        compared = _distinct(same.values())
         first = tuple(e for e in selected if is_fallible(e, grouping.types))
         rest = tuple(e for e in compared if e not in first and is_fallible(e, grouping.types))
         return replace(grouping, checks=(*first, *rest), selected_checks=len(first))

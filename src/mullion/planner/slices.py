@@ -266,9 +266,17 @@ class Progressions(NamedTuple):
         if len(shared):
             own, edges = self.of_slots(shared), float(number[shared].sum())
             parts = max(1, round(edges / MOST_COUNTED))
-            different = distinct_rows(np.stack(own.edges(0, span // parts - 1), axis=1))
-            number[shared] = np.bincount(different[:, 0], minlength=len(shared)) * parts
+            number[shared] = own._counted(span // parts, len(shared)) * parts
         return np.maximum(1.0, number)
+
+    def _counted(self, span: int, slots: int) -> npt.NDArray[np.intp]:
+        """The edges of each of so many slots in a span, with those that lie just before it; each once."""
+        slot, edge = self.edges(0, span - 1)
+        low = int(edge.min(initial=0))
+        length = span - low
+        if slots * length >= EVERYTHING:
+            return np.bincount(distinct_rows(np.stack([slot, edge], axis=1))[:, 0], minlength=slots)
+        return np.bincount(distinct(slot * length + (edge - low)) // length, minlength=slots)
 
     def edges(self, low: int, high: int) -> tuple[Times, Times]:
         """(slot, edge) from the last edge of each progression at or before `low` up to `high`; an edge that two

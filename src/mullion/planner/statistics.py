@@ -101,6 +101,9 @@ class SampledGroups:
         return frequencies, numbers
 
 
+ALL_EVENTS = -1
+"""In the place of a predicate's column, where there is none."""
+
 ONE_GROUP = SampledGroups(1, np.ones(1), is_exact=True)
 """All events, without keys."""
 
@@ -113,6 +116,8 @@ class Sampled:
     truths: Truths
     columns: Mapping[Expr, int]
     """The column of `truths` of each predicate."""
+    _last: list[tuple[tuple[Expr, ...], Index | None]] = field(default_factory=list, init=False, repr=False)
+    """The last predicates that were asked for, and their columns."""
 
     @cached_property
     def classes(self) -> tuple[Floats, Floats]:
@@ -163,27 +168,41 @@ class Sampled:
         cells: Floats = np.minimum(slices * present, events * selected / sampled)
         return cells
 
-    def fragments(self, predicates: Sequence[Expr], *, with_groups: bool) -> npt.NDArray[np.int64]:
+    def fragments(self, columns: Index, *, with_groups: bool) -> npt.NDArray[np.int64]:
         """The events of the sample in each fragment, or in each pair of a fragment and a group."""
-        truths = self.truths_of(predicates)
-        if len(predicates) == 1:
+        truths = self.truths_of(columns)
+        if len(columns) == 1:
             counts = np.bincount(self.groups[truths[:, 0]]) if with_groups else truths.sum(axis=0)
             return counts[counts > 0]
         selected = truths.any(axis=1)
         codes = _words(truths[selected])
         if with_groups:
-            if len(predicates) > FEW_BITS:
+            if len(columns) > FEW_BITS:
                 _, codes = np.unique(codes, return_inverse=True)
             codes = codes.astype(np.int64) * (int(self.groups.max(initial=0)) + 1) + self.groups[selected]
         return np.unique(codes, return_counts=True)[1]
 
-    def knows(self, predicates: Sequence[Expr]) -> bool:
-        """Whether it was asked for all of these."""
-        return self.columns.keys() >= set(predicates)
+    def columns_of(self, predicates: tuple[Expr, ...]) -> Index | None:
+        """The column of each of these; None where it was not asked for all of them. Those of the last tuple are
+        remembered, as plans ask for them several times."""
+        last = self._last[-1] if self._last else None
+        if last is None or last[0] is not predicates:
+            at = [self.columns.get(predicate, -1) for predicate in predicates]
+            last = predicates, None if -1 in at else np.array(at, np.intp)
+            self._last[:] = [last]
+        return last[1]
 
-    def truths_of(self, predicates: Sequence[Expr]) -> Truths:
-        at = [self.columns[predicate] for predicate in predicates]
-        return self.truths if at == list(range(self.truths.shape[1])) else self.truths[:, at]
+    def truths_of(self, columns: Index) -> Truths:
+        """Those of some columns."""
+        are_all = len(columns) == self.truths.shape[1] and (np.diff(columns, prepend=-1) == 1).all()
+        return self.truths if are_all else self.truths[:, columns]
+
+    def alpha(self, predicates: tuple[Expr, ...]) -> float:
+        """How many of its predicates an event satisfies: of those that it was asked for."""
+        columns = self.columns_of(predicates)
+        if columns is None:
+            return sum(self.selectivities.get(predicate, 0.0) for predicate in predicates)
+        return float(self._selected[columns].sum() / max(1, len(self.truths)))
 
 
 def _words(truths: Truths) -> npt.NDArray[Any]:
@@ -237,25 +256,28 @@ class Statistics:
         return {} if sample is None else sample.selectivities
 
     def fragments(
-        self, grouping: str, predicates: Sequence[Expr], *, with_groups: bool = False
+        self, grouping: str, predicates: tuple[Expr, ...], *, with_groups: bool = False
     ) -> SampledGroups | None:
         """The fragments that these predicates make of the events (krishnamurthy 4.2), perhaps times the groups; events
         that satisfy none are left out."""
         sample = self.selections.get(grouping)
-        if sample is None or not predicates or not sample.knows(predicates):
+        columns = None if sample is None else sample.columns_of(predicates)
+        if sample is None or columns is None or not predicates:
             return None
-        key = grouping, tuple(predicates), with_groups and bool(sample.groups.any())
-        if key not in self._fragments:
-            counts = sample.fragments(predicates, with_groups=key[-1])
-            self._fragments[key] = SampledGroups.of(counts, len(sample.truths), self.events)
-        return self._fragments[key]
+        key = grouping, predicates, with_groups and bool(sample.groups.any())
+        found = self._fragments.get(key)
+        if found is None:
+            counts = sample.fragments(columns, with_groups=key[-1])
+            found = self._fragments[key] = SampledGroups.of(counts, len(sample.truths), self.events)
+        return found
 
-    def selected_groups(self, grouping: str, predicates: Sequence[Expr]) -> SampledGroups | None:
+    def selected_groups(self, grouping: str, predicates: tuple[Expr, ...]) -> SampledGroups | None:
         """The groups of the events that satisfy any of these predicates."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
-        if groups is None or sample is None or not sample.knows(predicates):
+        columns = None if sample is None else sample.columns_of(predicates)
+        if groups is None or sample is None or columns is None:
             return None
-        selected: Truths = np.asarray(sample.truths_of(predicates).any(axis=1))
+        selected: Truths = np.asarray(sample.truths_of(columns).any(axis=1))
         counts = np.bincount(sample.groups[selected], minlength=int(sample.groups.max(initial=0)) + 1)
         chosen = SampledGroups.of(counts, len(selected), self.events)
         # Groups of which the sample has many events tell how many are left out because of their keys.
@@ -270,14 +292,15 @@ class Statistics:
         hold this share of the batch; None where the sample does not tell."""
         groups, sample = self.groups.get(grouping), self.selections.get(grouping)
         columns = {} if sample is None else sample.columns
-        if groups is None or any(predicate is not None and predicate not in columns for predicate in predicates):
+        found = [ALL_EVENTS if predicate is None else columns.get(predicate) for predicate in predicates]
+        if groups is None or None in found:
             return None
         events = self.events if self.events is not None else self.sampled
         cells: Floats = expected_cells(slices, events * shares, groups)
-        at = np.array([i for i, predicate in enumerate(predicates) if predicate is not None], np.intp)
+        own = np.array(found, np.intp)
+        at = np.flatnonzero(own != ALL_EVENTS)
         if sample is not None and len(at):
-            own = np.array([columns[predicate] for predicate in predicates if predicate is not None], np.intp)
-            cells[at] = sample.cells(own, slices[at], events * shares[at], events, groups.number)
+            cells[at] = sample.cells(own[at], slices[at], events * shares[at], events, groups.number)
         return cells
 
     def facts(self) -> dict[str, Any]:

@@ -51,6 +51,6 @@ def queried_streams(catalog: Catalog) -> set[str]:
 def asked_tables(catalog: Catalog) -> set[str]:
     """The tables that rows of queries are looked up in: slices have noted theirs, operators have theirs in plans."""
     slices, operators = _by_way(catalog)
-    lookups = {id(lookup): lookup for plan in slices for lookup in plan.lookups}
-    asked = {lookup.table for lookup in lookups.values()}
+    lookups = {id(plan.lookups): plan.lookups for plan in slices}  # most are one object
+    asked = {lookup.table for own in lookups.values() for lookup in own}
     return asked.union(*(tables_of(relation.plan) for relation in operators))
