@@ -73,7 +73,7 @@ def test_slices_run_aggregates_over_any_window_of_one_stream(text: str) -> None:
 def test_operators_run_the_rest_and_say_why(text: str, why: str) -> None:
     relation = bound(text)
     assert (why_operators(relation) or "").startswith(why)
-    assert sliced(relation, STREAMS) is None and by_way([relation], STREAMS) == ([], [relation])
+    assert sliced(relation, STREAMS) is None and by_way([relation], STREAMS) == ({}, [relation], set())
 
 
 def test_explain_says_which_way_and_why_in_text_json_and_picture() -> None:
@@ -146,5 +146,5 @@ def test_a_restart_knows_how_a_query_entered() -> None:
     entry = to_journal(relation)
     assert entry == {"name": "q", "text": relation.text, "after": 4, "tag": "q", "joined": 12}
     assert from_journal(entry, catalog) == as_journaled(bind(parse_query(text), STREAMS), entry) == relation
-    (plan,), _ = by_way([relation], STREAMS)
+    (plan,) = by_way([relation], STREAMS).slices
     assert to_journal(plan) == entry

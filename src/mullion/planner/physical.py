@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from mullion.algebra.bound_aggregate import WINDOW_COLUMNS
@@ -56,22 +57,36 @@ def _by_time(relation: Relation) -> _ByTime | None:
 class ByWay(NamedTuple):
     """Relations by the way that runs them, in their order."""
 
-    slices: list[SlicedAggregation]
+    by_stream: dict[str, list[SlicedAggregation]]
+    """What slices run."""
     operators: list[Relation]
+    tables: set[str]
+    """Those that slices look rows up in."""
+
+    @property
+    def slices(self) -> list[SlicedAggregation]:
+        return list(chain.from_iterable(self.by_stream.values()))
 
 
 def by_way(relations: Iterable[Relation], streams: Mapping[str, Stream]) -> ByWay:
-    """Every relation is asked, which of a thousand takes as long as a thousand calls: there is one for each."""
-    found = ByWay([], [])
+    """Of thousands, looking at each takes longer than what is made of it: they are gone through once."""
+    by_stream: dict[str, list[SlicedAggregation]] = {}
+    operators, lookups = [], {}
     times = {name: stream.time_column for name, stream in streams.items()}
     for relation in relations:
         made = relation.memoized(_by_time)
         if made is None:
-            found.operators.append(relation)
+            operators.append(relation)
+            continue
+        name = made.stream
+        plan = made.plans.get(times[name]) or _sliced_over(streams[name], made, relation)
+        if plan.lookups:
+            lookups[id(plan.lookups)] = plan.lookups
+        if name in by_stream:
+            by_stream[name].append(plan)
         else:
-            known = made.plans.get(times[made.stream])
-            found.slices.append(known or _sliced_over(streams[made.stream], made, relation))
-    return found
+            by_stream[name] = [plan]
+    return ByWay(by_stream, operators, {lookup.table for own in lookups.values() for lookup in own})
 
 
 def why_slices(axis: Axis) -> str:

@@ -29,7 +29,7 @@ class Clusters:
     def assign(self, queries: Sequence[SlicedAggregation]) -> None:
         """Give each query to its sharing set; sets without one go."""
         found = placed(queries, self._state, self._new_name)
-        self._set({label: [query.name for query in own] for label, own in found.items()})
+        self._set({label: QuerySet.of(own).names for label, own in found.items()})
 
     def _set(self, members: Mapping[str, Iterable[str]]) -> None:
         state = self._state
@@ -94,10 +94,12 @@ class Clusters:
 
 def placed(
     queries: Sequence[SlicedAggregation], state: StreamState, new_name: Callable[[], str]
-) -> dict[str, list[SlicedAggregation]]:
+) -> Mapping[str, Sequence[SlicedAggregation]]:
     """The queries of each sharing set, those that enter where they cost least."""
     if not state.options.is_shared:
         return {query.name: [query] for query in queries}
+    if not state.sets:
+        return {SHARED: queries} if queries else {}
     set_of = {name: label for label, own in state.sets.items() for name in own.members}
     members: dict[str, list[SlicedAggregation]] = {label: [] for label in state.sets}
     entering = []

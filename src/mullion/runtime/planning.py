@@ -69,7 +69,7 @@ class Planning:
         self._forget_namesakes(queries)
         state.scheduling.set_queries(queries, state.newest)
         state.queries, state.synopses = queries, tuple(synopses)
-        state.backfilled &= {query.name for query in queries}
+        state.backfilled.intersection_update(queries.names)
         self._set_ordered(queries.over_others, synopses, newest)
         self._set_sharing_sets(queries.over_time)
         return True
@@ -78,6 +78,8 @@ class Planning:
         """A query that has taken the name of one that left goes on from nothing of it. Who was there at the last commit
         is in the journal: it may have entered with a batch that was not committed."""
         state = self._state
+        if not state.queries and not state.is_restored:
+            return
         before = {query.name: to_journal(query) for query in state.queries}
         if state.is_restored and state.journal is not None and state.committed is not None:
             known = state.journal.queries_of(state.committed.batch) or []

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any
 
+import numpy as np
+
 from mullion.options import Schedule
+from mullion.planner.query_set import QuerySet
 from mullion.planner.schedules.deadlines import Deadline
 from mullion.planner.schedules.groups import GroupKey, access_cost, finish_cost, groups_of
 from mullion.planner.schedules.schedulers import scheduler_of
@@ -71,10 +74,10 @@ class Scheduling:
 
     def set_queries(self, queries: Sequence[SlicedAggregation], newest: int | None) -> None:
         """The queries that the next batch answers; `newest` is the newest event of those before."""
-        given = tuple(queries)
+        given = QuerySet.of(queries)
         if given == self._given:
             return
-        self._queries = {query.name: query for query in queries if query.at_most is not None}
+        self._queries = {given[at].name: given[at] for at in np.flatnonzero(given.is_scheduled).tolist()}
         standings = {}
         for name, query in self._queries.items():
             known, step = self.standings.get(name), query.window.slide

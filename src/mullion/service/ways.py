@@ -24,13 +24,10 @@ def _by_way(catalog: Catalog) -> ByWay:
 
 
 def _by_stream(catalog: Catalog) -> dict[str, QuerySet]:
-    def divided() -> dict[str, QuerySet]:
-        found: dict[str, list[SlicedAggregation]] = {}
-        for plan in _by_way(catalog).slices:
-            found.setdefault(plan.stream, []).append(plan)
-        return {stream: QuerySet(plans) for stream, plans in found.items()}
+    def sets() -> dict[str, QuerySet]:
+        return {stream: QuerySet(plans) for stream, plans in _by_way(catalog).by_stream.items()}
 
-    return catalog.made_of_queries(_by_stream, divided)
+    return catalog.made_of_queries(_by_stream, sets)
 
 
 def sliced_over(stream: str, catalog: Catalog) -> QuerySet:
@@ -49,8 +46,6 @@ def queried_streams(catalog: Catalog) -> set[str]:
 
 
 def asked_tables(catalog: Catalog) -> set[str]:
-    """The tables that rows of queries are looked up in: slices have noted theirs, operators have theirs in plans."""
-    slices, operators = _by_way(catalog)
-    lookups = {id(plan.lookups): plan.lookups for plan in slices}  # most are one object
-    asked = {lookup.table for own in lookups.values() for lookup in own}
-    return asked.union(*(tables_of(relation.plan) for relation in operators))
+    """The tables that rows of queries are looked up in."""
+    ways = _by_way(catalog)
+    return ways.tables.union(*(tables_of(relation.plan) for relation in ways.operators))

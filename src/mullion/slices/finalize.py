@@ -238,7 +238,7 @@ def make_answers(
     table.choose()
     queries, bounds, answers = table.finished(arranged=arranged)
     names = grouping.queries.names
-    return Answers(tuple(names[query] for query in queries), bounds.tolist(), answers)
+    return Answers(tuple([names[query] for query in queries]), bounds.tolist(), answers)
 
 
 def _closes(due: Due) -> Times:
