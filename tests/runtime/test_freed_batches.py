@@ -1,4 +1,5 @@
-"""What a batch takes is freed with it, and not when Python seeks cycles: that may be many batches later."""
+"""What a batch takes is freed with it, and not when Python seeks cycles: that may be many batches later. What windows
+hold no more is freed, too, with and without a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from without_spark import engine_without_spark
+from mullion.slices.subwindow import PartialSubWindows
+from without_spark import engine_without_spark, local_engine
 
 EVENTS = 5_000
 """Of a file, and the bytes from which on something is a column of a batch."""
@@ -91,3 +93,22 @@ def test_no_column_of_a_batch_waits_for_a_search_of_cycles(query: str, tmp_path:
             engine.run()
             assert len(engine.results("q").to_arrow())
         assert columns_in(garbage) == []
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+@pytest.mark.parametrize(
+    "window",
+    ["ROWS 100 SLIDE 10", "RANGE '1 s' SLIDE 4 TUPLES", "PARTITION BY k ROWS 2 SLIDE 50", "RANGE '2 s' SLIDE '1 s'"],
+)
+def test_sub_windows_that_no_window_needs_are_let_go(window: str, has_checkpoint: bool, tmp_path: Path) -> None:
+    where = {"checkpoint": tmp_path / "state"} if has_checkpoint else {}
+    script = f"""CREATE STREAM t (ts TIMESTAMP, k BIGINT, v DOUBLE) USING rate TIMESTAMP BY ts;
+                 CREATE QUERY q AS SELECT sum(v) AS a FROM t [{window}]"""
+    held = []
+    with local_engine(script, out=tmp_path / "answers", **where) as engine:
+        for number in range(12):
+            times = (BEGIN + number * 10**7 + np.arange(200) * 50_000).tolist()
+            engine.deliver("t", [{"ts": time, "k": time % 7, "v": time / 3} for time in times], number)
+            gc.collect()
+            held.append(sum(type(thing) is PartialSubWindows for thing in gc.get_objects()))
+    assert max(held[6:]) <= max(held[:6])

@@ -87,6 +87,17 @@ def test_footers_tell_how_files_expand(tmp_path: Path) -> None:
     assert expansion(stream_of(tmp_path, "csv"), [("a.csv.gz", 5)]) == 5.0
 
 
+def test_long_texts_make_small_batches(tmp_path: Path) -> None:
+    rows = 10_000
+    table = pa.table({"ts": pa.array(range(rows), pa.timestamp("us", "UTC")), "x": [f"{i:01000}" for i in range(rows)]})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path)
+    stream = Stream("s", (("ts", TIMESTAMP), ("x", STRING)), "ts", format="parquet", options=(("path", str(tmp_path)),))
+    size = path.stat().st_size
+    most = int(batch_size_options(stream, [(str(path), size)], MEMORY)["maxbytespertrigger"])
+    assert most == pytest.approx(MEMORY.batch / (rows * 1024) * size, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("times", "how", "oldest"),
     [

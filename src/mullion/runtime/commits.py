@@ -72,6 +72,7 @@ class Commits(CommitCourse[StreamState]):
         state = self._state
         state.scheduling.pace.settle()
         self._new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
+        self._new_ordered = state.ordered.saved()
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
         if state.punctuations is not None:
@@ -83,7 +84,7 @@ class Commits(CommitCourse[StreamState]):
         if snapshot:
             new = {name: sharing_set.tier.entries for name, sharing_set in state.sets.items()}
         tables = [_labelled(entry.table, f"set {name}") for name, entries in new.items() for entry in entries]
-        tables += [_labelled(table, label) for label, table in state.ordered.tables(whole=snapshot)]
+        tables += [_labelled(table, label) for label, table in state.ordered.tables(self._new_ordered, whole=snapshot)]
         recorded = {
             "oldest": state.oldest,
             "newest": state.newest,

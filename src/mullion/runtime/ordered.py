@@ -35,6 +35,7 @@ from mullion.slices.kernels.partial import Input
 from mullion.slices.limits import Limits
 from mullion.slices.order import ReorderBuffer, times_of
 from mullion.slices.partitions import PartitionSet
+from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 
 WAITING, MARKS, ENTRIES, FED, ADDED = "waiting", "marks ", "axis ", "fed ", "added "
@@ -199,11 +200,14 @@ class Ordered:
         synopses = {name: synopsis.snapshot() for name, synopsis in self.synopses.items()}
         return {"sets": sets, "synopses": synopses, "complete_from": self.complete_from}
 
-    def tables(self, *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
+    def saved(self) -> dict[str, list[PartialSubWindows]]:
+        """The sub-windows of each set that came since the last commit. Without a journal they are let go here."""
+        return {name: axis_set.tier.saved() for name, axis_set in self.sets.items()}
+
+    def tables(self, new: Mapping[str, Sequence[PartialSubWindows]], *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
         """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
         for name, axis_set in self.sets.items():
-            new = axis_set.tier.saved()
-            for entry in axis_set.tier.entries if whole else new:
+            for entry in axis_set.tier.entries if whole else new[name]:
                 yield f"{ENTRIES}{name}", entry.table
             yield f"{MARKS}{name}", axis_set.state_table()
         for name, synopsis in self.synopses.items():

@@ -32,7 +32,7 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
-from mullion.spark.batch_size import check_rows, event_bytes, row_bytes
+from mullion.spark.batch_size import check_rows, event_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
@@ -128,7 +128,8 @@ class SparkBatch:
         return self._pieces_for(groupings) is not None
 
     def read(self, inputs: Input, texts: Collection[str] = ()) -> pa.Table:
-        check_rows(self.size, self._events.most, self._events.stream)
+        most = None if self._events.most is None else self._events.most(inputs.columns)
+        check_rows(self.size, most, self._events.stream)
         own = not inputs.evaluated and not inputs.bad
         pieces = self._pieces(inputs.columns) if own else None
         if pieces:
@@ -325,14 +326,23 @@ class SparkSource:
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
-        portion, most = self._portion(order), self.memory().most_rows(row_bytes(self.stream.types.values()))
-        executors = self._executors
+        portion, executors = self._portion(order), self._executors
+        most = partial(self._most_rows, order)
         return SparkEvents(opened, self.stream, executors, number=number, files=files, portion=portion, most=most)
 
     def _portion(self, uris: Sequence[str]) -> int:
         """Rows of these files that the kernel takes at once."""
-        paths = (local_files(uris, uris) or []) if self.stream.format == "parquet" else []
-        return self.memory().portion_rows(event_bytes(self.stream.types, paths), self._executors().cores)
+        width = event_bytes(self.stream.types, self._told_by(uris))
+        return self.memory().portion_rows(width, self._executors().cores)
+
+    def _most_rows(self, uris: Sequence[str], columns: Collection[str]) -> int:
+        """Rows of these files, with some of their columns, that the driver can hold."""
+        asked = {name: type_ for name, type_ in self.stream.types.items() if name in columns}
+        return self.memory().most_rows(event_bytes(asked, self._told_by(uris)))
+
+    def _told_by(self, uris: Sequence[str]) -> Sequence[str]:
+        """The files whose footers tell how long texts are."""
+        return (local_files(uris, uris) or []) if self.stream.format == "parquet" else []
 
     @property
     def _may_read_files(self) -> bool:

@@ -90,8 +90,14 @@ def batch_size_options(
         return {} if _KAFKA in given else {_KAFKA: str(max(1, least, memory.batch // RECORD))}
     if stream.format not in ON_DISK or any(option in given for option in _FILES):
         return {}
-    size = memory.batch_of(row_bytes(type_ for _, type_ in stream.columns), partials)
+    size = memory.batch_of(_stored_bytes(stream, files), partials)
     return {"maxbytespertrigger": str(max(1, int(size / expansion(stream, files))))}
+
+
+def _stored_bytes(stream: Stream, files: Sequence[tuple[str, int]]) -> int:
+    """About how many bytes an event of these files has in memory, with all columns that the stream reads."""
+    paths = [path for path, _ in files] if stream.format == "parquet" else []
+    return event_bytes(dict(stream.columns), paths)
 
 
 def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
@@ -101,7 +107,7 @@ def expansion(stream: Stream, files: Sequence[tuple[str, int]]) -> float:
         known = [(rows, size) for path, size in spread if (rows := _rows(path)) is not None]
         on_disk, rows = sum(size for _, size in known), sum(rows for rows, _ in known)
         if on_disk and rows:
-            return max(0.1, rows * row_bytes(type_ for _, type_ in stream.columns) / on_disk)
+            return max(0.1, rows * _stored_bytes(stream, files) / on_disk)
     packed = bool(spread) and all(path.lower().endswith(COMPRESSED) for path, _ in spread)
     return ON_DISK[stream.format] * (PACKED if packed else 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ class SparkEvents:
     """The files of the batch in their order, where its rows say which they stand in."""
     portion: int = AT_ONCE
     """Rows that the kernel takes at once."""
-    most: int | None = None
+    most: Callable[[Collection[str]], int] | None = None
     """Rows that the driver can hold."""
     thinning: Thinning = WHOLE
     """What is kept of the events."""
