@@ -14,7 +14,7 @@ from mullion.language.limits import FIRST_TIME, LAST_TIME
 from mullion.language.types import BIGINT, BOOLEAN, STRING, TIMESTAMP, decimal
 from mullion.memory import GB, Memory
 from mullion.spark.backlog import Backlog, oldest_event
-from mullion.spark.batch_size import RECORD, batch_size_options, event_bytes, expansion, row_bytes
+from mullion.spark.batch_size import RECORD, TEXTS, batch_size_options, event_bytes, expansion, held_bytes, row_bytes
 from mullion.spark.files import RowGroup
 from mullion.spark.reading import read_pieces
 from mullion.spark.source_log import SourceLog
@@ -45,7 +45,8 @@ def test_footers_tell_how_long_texts_are(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=["code"])
     told = event_bytes(columns, [str(tmp_path / "a.parquet"), str(tmp_path / "gone.parquet")])
     assert 8 + 16 + 300 <= told <= 8 + 16 + 310
-    assert event_bytes(columns, []) == 8 + 16 + 16
+    assert event_bytes(columns, []) == held_bytes(columns, []) == 8 + 16 + 16
+    assert held_bytes(columns, [str(tmp_path / "a.parquet")]) >= 8 + 16 + TEXTS * 284 + 16
 
 
 def test_long_texts_are_not_read_as_codes(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
-from mullion.spark.batch_size import check_rows, event_bytes
+from mullion.spark.batch_size import check_rows, event_bytes, held_bytes
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
@@ -338,7 +338,7 @@ class SparkSource:
     def _most_rows(self, uris: Sequence[str], columns: Collection[str]) -> int:
         """Rows of these files, with some of their columns, that the driver can hold."""
         asked = {name: type_ for name, type_ in self.stream.types.items() if name in columns}
-        return self.memory().most_rows(event_bytes(asked, self._told_by(uris)))
+        return self.memory().most_rows(held_bytes(asked, self._told_by(uris)))
 
     def _told_by(self, uris: Sequence[str]) -> Sequence[str]:
         """The files whose footers tell how long texts are."""
