@@ -43,3 +43,41 @@ def test_windows_that_open_then_or_with_backfill_those_that_close_after(
             engine.end("s")
             ends = engine.results("q").to_arrow().column("window_end").cast("int64").to_pylist()
             assert [(end - NOON) // MINUTE for end in ends] == wanted, past
+
+
+CHANGES = """
+CREATE STREAM s (ts TIMESTAMP, k STRING, v BIGINT) USING parquet OPTIONS (path 'nowhere') TIMESTAMP BY ts;
+CREATE QUERY q START AT TIMESTAMP '2024-01-01 12:00' AS {query};
+"""
+ROWS = [
+    {"ts": NOON + minute * MINUTE, "k": k, "v": v}
+    for minute, k, v in [(1, "a", 1), (3, "b", 2), (3, "a", 3), (7, "b", 4), (9, "a", 5), (12, "a", 6)]
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("ISTREAM (SELECT k, v FROM s [RANGE '3 min'])", [(3, 1), (3, 2), (3, 3), (7, 4), (9, 5), (12, 6)]),
+        ("DSTREAM (SELECT k, v FROM s [RANGE '3 min'])", [(4, 1), (6, 2), (6, 3), (10, 4), (12, 5), (15, 6)]),
+        ("DSTREAM (SELECT k, v FROM s [RANGE '2 min'])", [(5, 2), (5, 3), (9, 4), (11, 5), (14, 6)]),
+        ("ISTREAM (SELECT DISTINCT k, 0 AS v FROM s [RANGE '3 min'])", [(3, 0), (3, 0), (7, 0), (9, 0)]),
+        (
+            "ISTREAM (SELECT k, sum(v) AS v FROM s [RANGE '3 min'] GROUP BY k)",
+            [(3, 4), (3, 2), (4, 3), (7, 4), (9, 5), (12, 6)],
+        ),
+        ("SELECT k, v FROM s [RANGE '3 min']", [(3, 2), (3, 3), (7, 4), (9, 5), (12, 6)]),
+    ],
+)
+@pytest.mark.parametrize("batches", [1, 2, 3, 6])
+def test_at_its_first_change_everything_is_new(query: str, wanted: list[tuple[int, int]], batches: int) -> None:
+    """The first one that a window of three minutes sees is at 12:03. What left before it, and what left just then, was
+    never there; where changes themselves are told, what came before is not."""
+    with local_engine(CHANGES.format(query=query)) as engine:
+        for number in range(batches):
+            engine.deliver("s", ROWS[number * 6 // batches : (number + 1) * 6 // batches], number)
+        engine.end("s")
+        answers = engine.results("q").to_arrow()
+        ends = answers.column("window_end").cast("int64").to_pylist()
+    found = [((end - NOON) // MINUTE, v) for end, v in zip(ends, answers.column("v").to_pylist(), strict=True)]
+    assert sorted(found) == sorted(wanted)

@@ -67,6 +67,8 @@ class Result:
         self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
         self._left, self._stretch = 0, 1
+        self._has_begun = relation.start is None
+        """Whether it was answered at a change. To who enters late all that is there at the first one is new."""
         self._may_come_late = any(isinstance(node, Promising) for node in nodes(relation.plan))
         self._occupancy = Occupancy()
         self._has_total = has_total(relation.plan) and not asked_once
@@ -208,9 +210,13 @@ class Result:
             low = int(np.searchsorted(instants.times, begin))
         if self.relation.stop is not None:
             high = int(np.searchsorted(instants.times, self.relation.stop, "right")) - 1
-        return (
-            [*self._answers(timed, _visibility(timed, instants), instants, low, high, low - 1)] if low <= high else []
-        )
+        if low > high:
+            return []
+        seen = _visibility(timed, instants)
+        if not self._has_begun and self.relation.output != "changes":
+            timed, seen = _from(low, timed, seen, low - 1)
+        self._has_begun = True
+        return [*self._answers(timed, seen, instants, low, high, low - 1)]
 
     def _answers(
         self, timed: TimedRows, seen: Visibility, instants: RankedInstants, low: int, high: int, before: int
@@ -254,7 +260,8 @@ class Result:
         """Which rows can still be emitted."""
         instants = self._periodic
         if instants is None:
-            return (timed.start if self._is_emitted_once else timed.end) > self._emitted_until
+            only_comes = self._is_emitted_once and (self._has_begun or self.relation.output == "changes")
+            return (timed.start if only_comes else timed.end) > self._emitted_until
         emitted, comes = instants.due(self._emitted_until), instants.first(timed.start)
         if self._is_emitted_once:  # all that is there at the first instant comes then
             comes = comes if self._begin is None else np.maximum(comes, instants.since(self._begin))
@@ -271,7 +278,8 @@ class Result:
     # Restart
 
     def parts(self) -> Parts:
-        emitted = pa.table({"told": [self._emitted_until], "width": [0 if self._store is None else self._store.width]})
+        width = 0 if self._store is None else self._store.width
+        emitted = pa.table({"told": [self._emitted_until], "width": [width], "begun": [self._has_begun]})
         return {
             "told": [emitted],
             "cover": [self._occupancy.to_table()],
@@ -283,6 +291,7 @@ class Result:
             return
         (emitted,) = parts["told"]
         self._emitted_until = emitted.column("told")[0].as_py()
+        self._has_begun = "begun" not in emitted.column_names or emitted.column("begun")[0].as_py()
         self._occupancy = Occupancy.from_table(parts["cover"][0])
         width = emitted.column("width")[0].as_py()
         if width:

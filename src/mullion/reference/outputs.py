@@ -6,8 +6,8 @@
 | before | what lives just before t - s | what lives just before t |
 
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
-oldest are emitted as gone. For a query with SLIDE that enters late, there was nothing before its first instant: RESTORE
-does not tell what came and went before it.
+oldest are emitted as gone. For a query that enters late there was nothing before its first instant, or first change:
+RESTORE does not tell what came and went before it. Where changes themselves are told, rows that came before are not.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
 START AT and STOP AT choose among the instants before. With BACKFILL the query is as it would be had it been there from
@@ -238,7 +238,8 @@ class _Continuous(_Output):
         if self.relation.output == "changes":
             return self._changes(instant)
         there = self.result(row for row in self.rows if row.lives_at(instant))
-        before = self.result(row for row in self.rows if row.lives_at(instant - 1))
+        entered = is_first and self.relation.start is not None
+        before = [] if entered else self.result(row for row in self.rows if row.lives_at(instant - 1))
         return self.stream(there, before, ())
 
     def _changes(self, instant: int) -> list[SignedRow]:
