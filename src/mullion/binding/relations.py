@@ -192,7 +192,7 @@ def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None,
         raise NotSupported(f"MATERIALIZED with {kind.upper()}", around.place, hint=hint)
     if query.limit is not None and (query.materialized or kind not in ("rstream", "wstream")):
         what = "MATERIALIZED" if query.materialized else "a result that is told by its changes"
-        hint = "write RSTREAM (SELECT ... LIMIT n), or give the windows a SLIDE"
+        hint = "write RSTREAM (SELECT ... LIMIT n)" + ("" if clock.slide else ", or give the windows a SLIDE")
         raise NotSupported(f"LIMIT with {what}", query.place, hint=None if query.materialized else hint)
     window = None if around is None else around.window
     own = CONTINUOUS if window is None else clock_of(window)
