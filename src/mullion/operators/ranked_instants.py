@@ -12,6 +12,7 @@ operators that look at a relation needs to know which kind of query it serves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,9 +84,9 @@ class Changes:
     times: Times
 
     @staticmethod
-    def of(timed: TimedRows, after: int, before: int) -> Changes:
-        """The changes of these rows with after < t < before."""
-        times = np.unique(np.concatenate([timed.start, timed.end]))
+    def of(timed: TimedRows, after: int, before: int, more: Sequence[int] = ()) -> Changes:
+        """The changes of these rows, and some more times, with after < t < before."""
+        times = np.unique(np.concatenate([timed.start, timed.end, np.array(more, np.int64)]))
         return Changes(times[(times > after) & (times < before)])
 
     def first(self, start: Times) -> Times:

@@ -67,8 +67,6 @@ class Result:
         self._emitted_until = EVER_BEFORE if relation.after is None else relation.after
         """Up to when all is emitted."""
         self._left, self._stretch = 0, 1
-        self._has_begun = relation.start is None
-        """Whether it was answered at a change. To who enters late all that is there at the first one is new."""
         self._may_come_late = any(isinstance(node, Promising) for node in nodes(relation.plan))
         self._occupancy = Occupancy()
         self._has_total = has_total(relation.plan) and not asked_once
@@ -204,7 +202,8 @@ class Result:
             until, begin = until if ended else min(until, self._bound), self._occupancy.first
             timed = timed.take(timed.start < self._bound)
             timed = replace(timed, end=np.where(timed.end < FOREVER, np.minimum(timed.end, self._bound), FOREVER))
-        instants = Changes.of(timed, self._emitted_until, until)
+        enters = self._begin if self._is_entering else None
+        instants = Changes.of(timed, self._emitted_until, until, () if enters is None else (enters,))
         low, high = 0, len(instants.times) - 1
         if begin is not None:
             low = int(np.searchsorted(instants.times, begin))
@@ -213,10 +212,17 @@ class Result:
         if low > high:
             return []
         seen = _visibility(timed, instants)
-        if not self._has_begun and self.relation.output != "changes":
-            timed, seen = _from(low, timed, seen, low - 1)
-        self._has_begun = True
+        if enters is not None:
+            entered = int(np.searchsorted(instants.times, enters))
+            timed, seen = _from(entered, timed, seen, entered)
         return [*self._answers(timed, seen, instants, low, high, low - 1)]
+
+    @property
+    def _is_entering(self) -> bool:
+        """Whether a query that enters late, and tells how its result changes, was not answered yet: what is there when
+        it enters has just come."""
+        tells_changes = self.relation.output in ("istream", "dstream")
+        return tells_changes and self._begin is not None and self._begin > self._emitted_until
 
     def _answers(
         self, timed: TimedRows, seen: Visibility, instants: RankedInstants, low: int, high: int, before: int
@@ -260,7 +266,7 @@ class Result:
         """Which rows can still be emitted."""
         instants = self._periodic
         if instants is None:
-            only_comes = self._is_emitted_once and (self._has_begun or self.relation.output == "changes")
+            only_comes = self._is_emitted_once and not self._is_entering
             return (timed.start if only_comes else timed.end) > self._emitted_until
         emitted, comes = instants.due(self._emitted_until), instants.first(timed.start)
         if self._is_emitted_once:  # all that is there at the first instant comes then
@@ -279,7 +285,7 @@ class Result:
 
     def parts(self) -> Parts:
         width = 0 if self._store is None else self._store.width
-        emitted = pa.table({"told": [self._emitted_until], "width": [width], "begun": [self._has_begun]})
+        emitted = pa.table({"told": [self._emitted_until], "width": [width]})
         return {
             "told": [emitted],
             "cover": [self._occupancy.to_table()],
@@ -291,7 +297,6 @@ class Result:
             return
         (emitted,) = parts["told"]
         self._emitted_until = emitted.column("told")[0].as_py()
-        self._has_begun = "begun" not in emitted.column_names or emitted.column("begun")[0].as_py()
         self._occupancy = Occupancy.from_table(parts["cover"][0])
         width = emitted.column("width")[0].as_py()
         if width:

@@ -6,8 +6,8 @@
 | before | what lives just before t - s | what lives just before t |
 
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
-oldest are emitted as gone. For a query that enters late there was nothing before its first instant, or first change:
-RESTORE does not tell what came and went before it. Where changes themselves are told, rows that came before are not.
+oldest are emitted as gone. For a query that enters late there was nothing before its first instant, which at changes is
+its entering: RESTORE does not tell what came and went before it. Where rows are told as they come, older ones are not.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
 START AT and STOP AT choose among the instants before. With BACKFILL the query is as it would be had it been there from
@@ -232,14 +232,22 @@ class _Continuous(_Output):
     def instants(self) -> Sequence[int]:
         first = self.first if self.has_total else EVER_BEFORE
         changes = {time for row in self.rows for time in (row.start, row.end) if first <= time < FOREVER}
+        if self._enters_at is not None and first <= self._enters_at:
+            changes.add(self._enters_at)
         return sorted(changes)
+
+    @property
+    def _enters_at(self) -> int | None:
+        """When the query enters, where that matters: all that is there then has just come."""
+        tells_changes = self.relation.output in ("istream", "dstream")
+        return _begin(self.relation) if tells_changes and self.relation.start is not None else None
 
     def at(self, instant: int, *, is_first: bool) -> list[SignedRow]:
         if self.relation.output == "changes":
             return self._changes(instant)
         there = self.result(row for row in self.rows if row.lives_at(instant))
-        entered = is_first and self.relation.start is not None
-        before = [] if entered else self.result(row for row in self.rows if row.lives_at(instant - 1))
+        there_before = () if instant == self._enters_at else self.rows
+        before = self.result(row for row in there_before if row.lives_at(instant - 1))
         return self.stream(there, before, ())
 
     def _changes(self, instant: int) -> list[SignedRow]:

@@ -72,7 +72,7 @@ class Commits(CommitCourse[StreamState]):
         state = self._state
         state.scheduling.pace.settle()
         self._new = {name: sharing_set.tier.saved() for name, sharing_set in state.sets.items()}
-        self._new_ordered = state.ordered.saved()
+        self._new_ordered = {name: axis_set.tier.saved() for name, axis_set in state.ordered.sets.items()}
         if state.keeper is not None and state.newest is not None:
             state.keeper.forget(state.newest)
         if state.punctuations is not None:

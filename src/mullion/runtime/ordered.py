@@ -200,12 +200,8 @@ class Ordered:
         synopses = {name: synopsis.snapshot() for name, synopsis in self.synopses.items()}
         return {"sets": sets, "synopses": synopses, "complete_from": self.complete_from}
 
-    def saved(self) -> dict[str, list[PartialSubWindows]]:
-        """The sub-windows of each set that came since the last commit. Without a journal they are let go here."""
-        return {name: axis_set.tier.saved() for name, axis_set in self.sets.items()}
-
     def tables(self, new: Mapping[str, Sequence[PartialSubWindows]], *, whole: bool) -> Iterator[tuple[str, pa.Table]]:
-        """Tables to commit, by their labels: new sub-windows or all, and all that waits."""
+        """Tables to commit, by their labels: sub-windows that are `new` or all, and all that waits."""
         for name, axis_set in self.sets.items():
             for entry in axis_set.tier.entries if whole else new[name]:
                 yield f"{ENTRIES}{name}", entry.table

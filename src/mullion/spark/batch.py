@@ -32,7 +32,8 @@ from mullion.slices.shed_tally import ShedEvents
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.slices.tally import Tally
 from mullion.spark.backlog import Backlog
-from mullion.spark.batch_size import check_rows, event_bytes, held_bytes
+from mullion.spark.batch_room import BatchRoom
+from mullion.spark.batch_size import check_rows
 from mullion.spark.events import NO_MALFORMED, TIME, SparkEvents, selection
 from mullion.spark.failures import spark_failures
 from mullion.spark.files import (
@@ -326,23 +327,11 @@ class SparkSource:
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
-        portion, executors = self._portion(order), self._executors
-        most = partial(self._most_rows, order)
-        return SparkEvents(opened, self.stream, executors, number=number, files=files, portion=portion, most=most)
+        room, what = self._room(order), (opened, self.stream, self._executors)
+        return SparkEvents(*what, number=number, files=files, portion=room.portion, most=room.most_rows)
 
-    def _portion(self, uris: Sequence[str]) -> int:
-        """Rows of these files that the kernel takes at once."""
-        width = event_bytes(self.stream.types, self._told_by(uris))
-        return self.memory().portion_rows(width, self._executors().cores)
-
-    def _most_rows(self, uris: Sequence[str], columns: Collection[str]) -> int:
-        """Rows of these files, with some of their columns, that the driver can hold."""
-        asked = {name: type_ for name, type_ in self.stream.types.items() if name in columns}
-        return self.memory().most_rows(held_bytes(asked, self._told_by(uris)))
-
-    def _told_by(self, uris: Sequence[str]) -> Sequence[str]:
-        """The files whose footers tell how long texts are."""
-        return (local_files(uris, uris) or []) if self.stream.format == "parquet" else []
+    def _room(self, uris: Sequence[str]) -> BatchRoom:
+        return BatchRoom(self.stream, self.memory(), self._executors().cores, uris)
 
     @property
     def _may_read_files(self) -> bool:
@@ -387,7 +376,7 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             read = partial(_same, frame), self.stream, self._executors
-            events = SparkEvents(*read, files=order, portion=self._portion(paths))
+            events = SparkEvents(*read, files=order, portion=self._room(paths).portion)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
