@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mullion.errors import MullionError
 
@@ -112,6 +113,28 @@ def _cgroup_limits(own: Path, mounted: Path) -> Iterator[Path]:
             group = group.parent
 
 
+class TaskMemory(NamedTuple):
+    """What one of the tasks that run beside each other may take."""
+
+    usual: int
+    """Work is cut so that it takes no more, where it can be cut."""
+    most: int
+    """What cannot be cut and takes more is refused."""
+    limit: int
+    """Of the whole run."""
+    tasks: int
+
+    def limit_for(self, needed: int) -> str:
+        """The limit at the least with which a task may take so much, to the next GB.
+
+        >>> Memory.divided(2 * GB).task(2).limit_for(4 * GB)
+        '12GB'
+        """
+        python = needed * self.tasks
+        heap = max(LEAST_HEAP, min(MOST_HEAP, (python + OVERHEAD) // 3))
+        return f"{-(-max(LEAST, python + heap + OVERHEAD) // GB)}GB"
+
+
 @dataclass(frozen=True)
 class Memory:
     """A limit, and how it is divided."""
@@ -183,6 +206,16 @@ class Memory:
     def most_rows(self, row_bytes: int) -> int:
         """Rows of a batch that the driver can hold beside their order and what is made of them."""
         return self.python // 4 // max(1, row_bytes)
+
+    def task(self, tasks: int) -> TaskMemory:
+        """What a task may take, where so many run beside each other.
+
+        >>> task = Memory.divided(6 * GB).task(2)
+        >>> task.usual // MB, task.most // MB
+        (528, 2112)
+        """
+        share = self.python // max(1, tasks)
+        return TaskMemory(share // 4, share, self.limit, max(1, tasks))
 
     def portion_rows(self, row_bytes: int, tasks: int) -> int:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""

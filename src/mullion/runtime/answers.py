@@ -178,8 +178,10 @@ class AnswersStage:
         shards = sharing_set.shards[grouping.name]
         counting = sharing_set.plan.counting(grouping)
         counted = [(other, sharing_set.shards[other.name].by_shard()) for other in counting]
-        task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted)
-        return answers_of_shards(self._state.source.run_shards(shards.count, task), work, grouping)
+        source = self._state.source
+        room = self._state.memory().task(source.tasks)
+        task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted, room)
+        return answers_of_shards(source.run_shards(shards.count, task), work, grouping)
 
     def _forget(self) -> None:
         watermark, oldest = self._state.watermark, self._state.oldest

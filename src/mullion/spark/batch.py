@@ -325,9 +325,10 @@ class SparkSource:
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
-        portion, most = self._portion(order), self.memory().most_rows(row_bytes(self.stream.types.values()))
-        executors = self._executors
-        return SparkEvents(opened, self.stream, executors, number=number, files=files, portion=portion, most=most)
+        portion, room = self._portion(order), self.memory().task(self.tasks).usual
+        most = self.memory().most_rows(row_bytes(self.stream.types.values()))
+        what = opened, self.stream, self._executors
+        return SparkEvents(*what, number=number, files=files, portion=portion, room=room, most=most)
 
     def _portion(self, uris: Sequence[str]) -> int:
         """Rows of these files that the kernel takes at once."""
@@ -362,6 +363,10 @@ class SparkSource:
         return None if self._queue is None else self._queue.held_by(batch)
 
     @property
+    def tasks(self) -> int:
+        return self._executors().cores
+
+    @property
     def can_enlarge(self) -> bool:
         return self._can_enlarge
 
@@ -377,7 +382,8 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             read = partial(_same, frame), self.stream, self._executors
-            events = SparkEvents(*read, files=order, portion=self._portion(paths))
+            portion, room = self._portion(paths), self.memory().task(self.tasks).usual
+            events = SparkEvents(*read, files=order, portion=portion, room=room)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
