@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.allocation import release
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.kernels.columns import BatchColumns
@@ -87,6 +88,7 @@ def partials_frame(events: SparkEvents, plan: Plan, grouping: Grouping) -> DataF
         for batch in batches:
             for low in range(0, len(batch), most):
                 yield from partials(batch.slice(low, most), job)[0].cast(schema).to_batches()
+        release()
 
     return frame.mapInArrow(run, from_arrow_schema(schema))
 
