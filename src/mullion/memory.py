@@ -43,6 +43,8 @@ KEPT = 16
 """Windows that are kept from batch to batch may take such a part of Python's share together."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
+PROCESS = 192 * MB
+"""What a process of Python takes before there is any event."""
 
 
 def parse_size(text: str) -> int:
@@ -113,6 +115,16 @@ def _cgroup_limits(own: Path, mounted: Path) -> Iterator[Path]:
             group = group.parent
 
 
+def limit_with(python: int) -> str:
+    """The limit that leaves so much for Python, to the next GB.
+
+    >>> limit_with(Memory.divided(6 * GB).python), limit_with(10), limit_with(100 * GB)
+    ('6GB', '2GB', '105GB')
+    """
+    heap = max(LEAST_HEAP, min(MOST_HEAP, (python + OVERHEAD) // 3))
+    return f"{-(-max(LEAST, python + heap + OVERHEAD) // GB)}GB"
+
+
 class TaskMemory(NamedTuple):
     """What one of the tasks that run beside each other may take."""
 
@@ -130,9 +142,7 @@ class TaskMemory(NamedTuple):
         >>> Memory.divided(2 * GB).task(2).limit_for(4 * GB)
         '12GB'
         """
-        python = needed * self.tasks
-        heap = max(LEAST_HEAP, min(MOST_HEAP, (python + OVERHEAD) // 3))
-        return f"{-(-max(LEAST, python + heap + OVERHEAD) // GB)}GB"
+        return limit_with(needed * self.tasks + (self.tasks + 1) * PROCESS)
 
 
 @dataclass(frozen=True)
@@ -186,6 +196,15 @@ class Memory:
         return self.python // 2
 
     @property
+    def answering(self) -> int:
+        """Bytes that may be at work when windows are answered.
+
+        >>> Memory.divided(LEAST).answering // MB
+        448
+        """
+        return max(self.python - PROCESS, self.python // 4)
+
+    @property
     def free(self) -> int:
         """Bytes that may lie free in a process for what comes: what portions take."""
         return self.python // 4
@@ -208,14 +227,15 @@ class Memory:
         return self.python // 4 // max(1, row_bytes)
 
     def task(self, tasks: int) -> TaskMemory:
-        """What a task may take, where so many run beside each other.
+        """What a task may take, where so many run beside each other. Their processes take some before they have begun.
 
-        >>> task = Memory.divided(6 * GB).task(2)
-        >>> task.usual // MB, task.most // MB
-        (528, 2112)
+        >>> [(task.usual // MB, task.most // MB) for task in (Memory.divided(size).task(2) for size in (LEAST, 6 * GB))]
+        [(20, 80), (528, 1824)]
         """
-        share = self.python // max(1, tasks)
-        return TaskMemory(share // 4, share, self.limit, max(1, tasks))
+        tasks = max(1, tasks)
+        left = max(self.python - (tasks + 1) * PROCESS, self.python // 8)
+        usual, most = min(self.python // 4, left // 2), max(self.python // 4, left)
+        return TaskMemory(usual // tasks, most // tasks, self.limit, tasks)
 
     def portion_rows(self, row_bytes: int, tasks: int) -> int:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""

@@ -45,7 +45,7 @@ class ShardingChoice:
         held = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
         if not self._state.overload.thinning.is_whole:
             memory = self._state.memory()
-            return ANSWERING * (sum(entry.size for entry in held) + memory.collected) > memory.python
+            return ANSWERING * (sum(entry.size for entry in held) + memory.collected) > memory.answering
         limit = self._most_groups(grouping)
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)

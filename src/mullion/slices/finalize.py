@@ -30,7 +30,7 @@ from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
 from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
-from mullion.slices.answering_room import members_at_once, pairs_at_once
+from mullion.slices.answering_room import kept_of, members_at_once, pairs_at_once
 from mullion.slices.arrange import is_ordered
 from mullion.slices.combined_groups import CombinedGroups, FoundPairs, Links
 from mullion.slices.covering import CoveredWindows
@@ -38,6 +38,7 @@ from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups
+from mullion.slices.value_counts import MOST_KEPT
 from mullion.slices.window_runs import Due
 from mullion.threads import in_threads
 
@@ -130,7 +131,7 @@ def finalize(
         turns = [distinct(grouping.slot_of[due.query])]
     slot = grouping.slot_of[due.query]
     for slots in turns:
-        own = _RowsOfSlots(rows, grouping, slots, counted, span, work.threads)
+        own = _RowsOfSlots(rows, grouping, slots, counted, span, work)
         mine = np.flatnonzero(np.isin(slot, slots)) if len(turns) > 1 else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
             give_way()
@@ -155,9 +156,9 @@ class _RowsOfSlots:
         slots: Index,
         counted: Mapping[str, SubWindowRows],
         span: tuple[int, int],
-        threads: int,
+        work: Work,
     ) -> None:
-        self.grouping, self._threads = grouping, threads
+        self.grouping, self._work = grouping, work
         self.rows, self._slots, self._counted, self._span = rows, slots, counted, span
 
     @cached_property
@@ -172,11 +173,13 @@ class _RowsOfSlots:
 
     @cached_property
     def counted(self) -> dict[str, CountedRows]:
+        most_kept = kept_of(MOST_KEPT, self._work.room, len(self._counted))
+
         def made(rows: SubWindowRows) -> CountedRows:
-            return CountedRows(rows, self.grouping, self._slots, rows.within(*self._span))
+            return CountedRows(rows, self.grouping, self._slots, rows.within(*self._span), most_kept)
 
         are_many = sum(map(len, self._counted.values())) > MANY_COUNTED
-        with in_threads(self._threads if are_many else 1) as run:
+        with in_threads(self._work.threads if are_many else 1) as run:
             return dict(zip(self._counted, run(made, list(self._counted.values())), strict=True))
 
     def asked(self, due: Due, windows: Index) -> tuple[Index, Times, Times]:
