@@ -240,6 +240,7 @@ class MemorySource:
 
     queued: SourceLag | None = None
     can_enlarge: bool = False
+    tasks: int = 1
     holds: float | None = None
     """What a batch counts, if the source tells."""
 

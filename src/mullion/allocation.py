@@ -78,6 +78,14 @@ def give_back() -> None:
         _resident = resident_bytes()
 
 
+def release() -> None:
+    """What lies free goes back to the system: for processes that do nothing until they get another task."""
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def resident_bytes() -> int:
     """What the process has in memory; 0 where that is not told."""
     try:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mullion.errors import MullionError
 
@@ -42,6 +43,8 @@ KEPT = 16
 """Windows that are kept from batch to batch may take such a part of Python's share together."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
+PROCESS = 192 * MB
+"""What a process of Python takes before there is any event."""
 
 
 def parse_size(text: str) -> int:
@@ -112,6 +115,36 @@ def _cgroup_limits(own: Path, mounted: Path) -> Iterator[Path]:
             group = group.parent
 
 
+def limit_with(python: int) -> str:
+    """The limit that leaves so much for Python, to the next GB.
+
+    >>> limit_with(Memory.divided(6 * GB).python), limit_with(10), limit_with(100 * GB)
+    ('6GB', '2GB', '105GB')
+    """
+    heap = max(LEAST_HEAP, min(MOST_HEAP, (python + OVERHEAD) // 3))
+    return f"{-(-max(LEAST, python + heap + OVERHEAD) // GB)}GB"
+
+
+class TaskMemory(NamedTuple):
+    """What one of the tasks that run beside each other may take."""
+
+    usual: int
+    """Work is cut so that it takes no more, where it can be cut."""
+    most: int
+    """What cannot be cut and takes more is refused."""
+    limit: int
+    """Of the whole run."""
+    tasks: int
+
+    def limit_for(self, needed: int) -> str:
+        """The limit at the least with which a task may take so much, to the next GB.
+
+        >>> Memory.divided(2 * GB).task(2).limit_for(4 * GB)
+        '12GB'
+        """
+        return limit_with(needed * self.tasks + (self.tasks + 1) * PROCESS)
+
+
 @dataclass(frozen=True)
 class Memory:
     """A limit, and how it is divided."""
@@ -163,6 +196,15 @@ class Memory:
         return self.python // 2
 
     @property
+    def answering(self) -> int:
+        """Bytes that may be at work when windows are answered.
+
+        >>> Memory.divided(LEAST).answering // MB
+        448
+        """
+        return max(self.python - PROCESS, self.python // 4)
+
+    @property
     def free(self) -> int:
         """Bytes that may lie free in a process for what comes: what portions take."""
         return self.python // 4
@@ -183,6 +225,17 @@ class Memory:
     def most_rows(self, row_bytes: int) -> int:
         """Rows of a batch that the driver can hold beside their order and what is made of them."""
         return self.python // 4 // max(1, row_bytes)
+
+    def task(self, tasks: int) -> TaskMemory:
+        """What a task may take, where so many run beside each other. Their processes take some before they have begun.
+
+        >>> [(task.usual // MB, task.most // MB) for task in (Memory.divided(size).task(2) for size in (LEAST, 6 * GB))]
+        [(20, 80), (528, 1824)]
+        """
+        tasks = max(1, tasks)
+        left = max(self.python - (tasks + 1) * PROCESS, self.python // 8)
+        usual, most = min(self.python // 4, left // 2), max(self.python // 4, left)
+        return TaskMemory(usual // tasks, most // tasks, self.limit, tasks)
 
     def portion_rows(self, row_bytes: int, tasks: int) -> int:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""

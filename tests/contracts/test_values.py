@@ -164,7 +164,7 @@ def test_counts_beyond_32_bits() -> None:
     assert found.total.tolist() == [2**41 + 2, 2**41 + 1, 1]
 
 
-def test_levels_that_are_not_kept_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_that_are_not_kept_give_the_same() -> None:
     rng = np.random.default_rng(2)
     counts = ValueCounts(rng.integers(0, 50, 400), rng.integers(1, 4, 400), 50)
     low, high = np.arange(0, 300, 10), np.arange(100, 400, 10)
@@ -173,8 +173,7 @@ def test_levels_that_are_not_kept_give_the_same(monkeypatch: pytest.MonkeyPatch)
     before = counts.operations
     counts.within(low, high).ranked_by_levels(middle)
     assert counts.operations - before == 6 * len(low)
-    monkeypatch.setattr(value_counts, "MOST_KEPT", 0)
-    anew = ValueCounts(counts.code, counts.count, 50)
+    anew = ValueCounts(counts.code, counts.count, 50, most_kept=0)
     for _ in range(2):
         assert anew.within(low, high).ranked_by_levels(middle).tolist() == kept
     assert anew.operations > 2 * 6 * 400

@@ -9,6 +9,7 @@ import pytest
 
 from batch_course import BY_KEY, Course, event, query
 from moving_clusters import moving_clusters
+from mullion import memory
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.runtime import sharding_choice
@@ -147,5 +148,6 @@ class TestShedding:
             assert not self.take(engine, 0, sheds=True)
             (own,) = engine.runs["s"].sets.values()
             most = max(entry.size for entry in own.tier.entries)
+            monkeypatch.setattr(memory, "PROCESS", 0)
             monkeypatch.setattr(Memory, "python", property(lambda self: times * most))
             assert self.take(engine, 1, sheds=True) == moved

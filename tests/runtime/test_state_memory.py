@@ -12,7 +12,8 @@ import pytest
 
 from mullion.errors import MullionError
 from mullion.memory import Memory
-from mullion.runtime.state_memory import needs_of
+from mullion.runtime.state_memory import check_answerable, families, fits_side_by_side, needs_of, of_groupings
+from mullion.slices import answering_room
 from mullion.storage.scratch import Scratch
 from mullion.testing import Crash, crash_at
 from without_spark import EngineWithoutSpark, local_engine
@@ -117,7 +118,7 @@ def test_what_cannot_be_answered_names_the_query_and_the_numbers(monkeypatch: py
         (sharing_set,) = engine.runs["s"].sets.values()
         assert sharing_set.plan is not None
         (grouping,) = sharing_set.plan.groupings
-        needs = {need.query: need for need in needs_of(sharing_set, grouping)}
+        needs = {need.query: need for need in needs_of(sharing_set, [grouping])}
         assert (needs["long"].slices, needs["long"].partials, needs["short"].slices) == (4, 5, 1)
         assert needs["long"].size > needs["short"].size
         monkeypatch.setattr(Memory, "python", property(lambda self: 1_000))
@@ -126,7 +127,7 @@ def test_what_cannot_be_answered_names_the_query_and_the_numbers(monkeypatch: py
         ) as told:
             engine.deliver("s", [{"ts": 45, "k": "a", "v": 1}], 1)
         assert "beside 1 others" in told.value.message and "Python has 1000 bytes of 2.0 GB" in told.value.message
-        assert told.value.hint is not None and "--memory 1GB" in told.value.hint
+        assert told.value.hint is not None and "at least --memory 2GB" in told.value.hint
 
 
 def test_a_run_that_was_refused_goes_on_with_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +145,50 @@ def test_a_run_that_was_refused_goes_on_with_more(monkeypatch: pytest.MonkeyPatc
                 engine.deliver("s", batches[number], number)
             engine.end("s")
             assert [row["n"] for row in engine.results("counts").to_arrow().to_pylist()] == [5] * 4
+
+
+def test_value_counts_are_answered_together_with_the_grouping_that_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"m": "SELECT median(v) AS m, count(DISTINCT k) AS d FROM s [RANGE 40 us SLIDE 10 us]"}
+    rows = [{"ts": time, "k": "abcde"[time % 5], "v": time} for time in range(40)]
+    with local_engine(script(texts), memory="2GB") as engine:
+        engine.deliver("s", rows, 0)
+        (sharing_set,) = engine.runs["s"].sets.values()
+        assert sharing_set.plan is not None
+        (together,) = families(sharing_set.plan)
+        entries = sharing_set.tier.entries
+        alone = [of_groupings(entries, [grouping])[1] for grouping in together]
+        assert len(alone) == 3 and of_groupings(entries, together)[1] == sum(alone)
+        monkeypatch.setattr(Memory, "answering", property(lambda self: max(alone) + 1))
+        with pytest.raises(MullionError, match=r"^query 'm' keeps about .* to be answered; Python has"):
+            check_answerable(sharing_set, engine.runs["s"].memory())
+        assert not fits_side_by_side([sharing_set], engine.runs["s"].memory())
+        monkeypatch.setattr(Memory, "answering", property(lambda self: sum(alone)))
+        check_answerable(sharing_set, engine.runs["s"].memory())
+        assert fits_side_by_side([sharing_set], engine.runs["s"].memory())
+        assert not fits_side_by_side([sharing_set, sharing_set], engine.runs["s"].memory())
+
+
+@pytest.mark.parametrize("sharing", ["on", "off"])
+def test_answers_do_not_depend_on_the_room_that_there_is(monkeypatch: pytest.MonkeyPatch, sharing: str) -> None:
+    texts = {
+        "sums": "SELECT k, sum(v) AS s, max(v) AS m FROM s [RANGE 40 us SLIDE 10 us] GROUP BY k",
+        "fourth": "SELECT k, min(v) AS m FROM s [RANGE 20 us SLIDE 10 us] WHERE v < 7 GROUP BY k",
+        "values": "SELECT k, median(v) AS m, count(DISTINCT v) AS d FROM s [RANGE 40 us SLIDE 20 us] GROUP BY k",
+        "modes": "SELECT mode(v) AS m, approx_percentile(v, 0.5) AS p FROM s [RANGE 30 us SLIDE 10 us]",
+    }
+    chosen = random.Random(7)
+    batches = [
+        [{"ts": 50 * b + i, "k": chosen.choice("abcdefgh"), "v": chosen.randrange(12)} for i in range(50)]
+        for b in range(3)
+    ]
+    found = []
+    for room in (1 << 30, 0):
+        monkeypatch.setattr(answering_room, "LEAST", 3)
+        monkeypatch.setattr(Memory, "free", property(lambda self, room=room: room))
+        monkeypatch.setattr("mullion.runtime.answers.fits_side_by_side", lambda sets, memory, room=room: bool(room))
+        with local_engine(script(texts), sharing=sharing) as engine:
+            for number, batch in enumerate(batches):
+                engine.deliver("s", batch, number)
+            engine.end("s")
+            found.append({name: sorted(map(repr, engine.results(name).to_arrow().to_pylist())) for name in texts})
+    assert found[0] == found[1] and all(found[0].values())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mullion.sinks.files import AnswerFile
+from mullion.sinks.files import AnswerFile, file_name, files_in, write_table
 from mullion.sinks.owner import OWN, Owner
 from mullion.sinks.parquet import ParquetSink
 from mullion.slices.finalize import Answers
@@ -66,9 +66,20 @@ def test_marks_of_relations_are_not_those_of_streams(tmp_path: Path) -> None:
     assert read(tmp_path / "_earlier" / "q", "000000") == [(0, 0)]
 
 
+def test_parts_of_a_shard_follow_one_another(tmp_path: Path) -> None:
+    asked: list[tuple[int | None, int]] = [(None, 0), (None, 1), (0, 0), (0, 1), (3, 0), (3, 2)]
+    paths = [tmp_path / file_name(Mark(7), shard=shard, part=part) for shard, part in asked]
+    for path in reversed(paths):
+        write_table(path, rows_of(1, 1))
+    found = files_in(tmp_path)
+    assert [file.path for file in found] == paths
+    assert [(file.shard, file.part) for file in found] == asked
+
+
 def names() -> Iterator[tuple[str, tuple[str | None, int, int, int]]]:
     yield "000000000007.0.parquet", (None, 7, 7, 0)
-    yield "000000000007.1-shard-3.parquet", (None, 7, 7, 3)
+    yield "000000000007.1-shard-3.parquet", (None, 7, 7, 0)
+    yield "000000000007.1-shard-3.part-000002.parquet", (None, 7, 7, 2)
     yield "000000000007.0.part-000012.parquet", (None, 7, 7, 12)
     yield "a.b-c.000000000007.0.part-000002.parquet", ("a.b-c", 7, 7, 2)
     yield "000000000000.0-000000000063.0.parquet", (None, 0, 63, 0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mullion.aggregates.base import Aggregate, Partial, State
 from mullion.aggregates.keys import PresentValues
-from mullion.aggregates.sketched import Sketched, library
+from mullion.aggregates.sketched import OPENED, Sketched, library
 from mullion.aggregates.values import a_share
 from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.int128 import integers_of
@@ -28,6 +28,8 @@ USUAL = 100
 """The accuracy unless told: a rank error of 1 / 100."""
 MOST_SIZE = 65_535
 """The largest k that KLL takes."""
+
+DOUBLE_BYTES = 8
 
 EXACT_DIGITS, WIDE_DIGITS = 15, 18
 """Decimals of so many digits are whole numbers below 2^53, and below 2^60."""
@@ -94,6 +96,12 @@ class Quantiles(Sketched):
     def stored(self) -> tuple[Type, ...]:
         """A sketch for each part of the order, from the lowest to the highest."""
         return (BINARY,) * (2 if self.argument.is_fractional else 3 if self._is_long else 1)
+
+    @property
+    def opened_bytes(self) -> int:
+        """A sketch that was made of two has room for its first level, however few values it holds; there may be such a
+        sketch for each that was kept, and for each two of them."""
+        return OPENED * len(self.stored) + 2 * DOUBLE_BYTES * self.size
 
     def build(self, events: Vector, starts: Index) -> State:
         values, bounds = PresentValues.of(events, starts)

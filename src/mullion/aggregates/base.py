@@ -64,6 +64,11 @@ class Partial(ABC):
         return self.kind
 
     @property
+    def opened_bytes(self) -> int:
+        """About how many bytes a state takes while it is computed with, beside its stored columns: those of objects."""
+        return 0
+
+    @property
     def is_dense(self) -> bool:
         """Whether the fields of a state are numbers of fixed size that are added, or of which the least or the most is
         kept: what a compiled loop over events can do."""

@@ -15,6 +15,9 @@ from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BINARY, Type
 
+OPENED = 600
+"""Bytes of a sketch that is opened, beside its values: the object, its arrays, and its place among others."""
+
 
 @dataclass(frozen=True)
 class Sketched(Partial):
@@ -30,6 +33,10 @@ class Sketched(Partial):
     @property
     def stored(self) -> tuple[Type, ...]:
         return (BINARY,)
+
+    @property
+    def opened_bytes(self) -> int:
+        return OPENED * len(self.stored)
 
     @abstractmethod
     def build(self, events: Vector, starts: Index) -> State:

@@ -12,7 +12,7 @@ import numpy as np
 from mullion.aggregates.base import Partial, Places, State, add_runs
 from mullion.aggregates.integer_states import always
 from mullion.aggregates.keys import CountedValues, text_of
-from mullion.aggregates.sketched import runs_of
+from mullion.aggregates.sketched import OPENED, runs_of
 from mullion.expressions.arrays import Array, Index, objects
 from mullion.expressions.vector import Vector
 from mullion.language.types import BIGINT, BINARY, Type
@@ -62,6 +62,10 @@ class TopLists(Partial):
     def stored(self) -> tuple[Type, ...]:
         """The listed counts as JSON, delta, and how many values there were."""
         return BINARY, BIGINT, BIGINT
+
+    @property
+    def opened_bytes(self) -> int:
+        return OPENED
 
     def spark(self, text: str) -> tuple[str, ...]:
         raise AssertionError("Spark does not keep lists of the most frequent values")

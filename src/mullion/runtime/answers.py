@@ -15,6 +15,7 @@ from mullion.runtime.executions import Decided
 from mullion.runtime.portions import Portions
 from mullion.runtime.sharding import AnswerTask, answers_of_shards
 from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.state_memory import fits_side_by_side
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
 from mullion.slices.finalize import Answers, Work
@@ -118,10 +119,12 @@ class AnswersStage:
         begin first, so that none is at work alone in the end."""
         sets = sorted(sets, key=lambda own: -own.sharing_set.tier.rows)
         threads = cores() if sum(not own.sharing_set.shards for own in sets if own.runs) == 1 else 1
-        counted = [Work(over=work.over, threads=threads) for _ in sets]
+        memory = self._state.memory()
+        counted = [Work(over=work.over, threads=threads, room=memory.free) for _ in sets]
         due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
         here = [task for own, task in due if own.runs and not own.sharing_set.shards]
-        yield from iterated_side_by_side(here, weight=lambda answers: len(answers.table), most=MOST_WAITING)
+        at_once = None if fits_side_by_side([own.sharing_set for own in sets if own.runs], memory) else 1
+        yield from iterated_side_by_side(here, at_once, weight=lambda answers: len(answers.table), most=MOST_WAITING)
         for own, task in due:
             if own.runs and own.sharing_set.shards:
                 yield from task()
@@ -178,8 +181,10 @@ class AnswersStage:
         shards = sharing_set.shards[grouping.name]
         counting = sharing_set.plan.counting(grouping)
         counted = [(other, sharing_set.shards[other.name].by_shard()) for other in counting]
-        task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted)
-        return answers_of_shards(self._state.source.run_shards(shards.count, task), work, grouping)
+        source = self._state.source
+        room = self._state.memory().task(source.tasks)
+        task = AnswerTask(grouping, due, mark, self._state.sink.shard_writer(), shards.by_shard(), counted, room)
+        return answers_of_shards(source.run_shards(shards.count, task), work, grouping)
 
     def _forget(self) -> None:
         watermark, oldest = self._state.watermark, self._state.oldest

@@ -155,6 +155,10 @@ class BatchSource(Protocol):
         """How much a batch holds, counted as `waiting` does; None where the source does not tell."""
 
     @property
+    def tasks(self) -> int:
+        """How many tasks of shards run beside each other."""
+
+    @property
     def can_enlarge(self) -> bool:
         """Whether batches are smaller than memory allows, because the user chose so."""
 

@@ -12,6 +12,7 @@ from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.sharding import Shards
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
+from mullion.slices.answering_room import opened_bytes
 
 COUNTED = 10
 """So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
@@ -44,12 +45,18 @@ class ShardingChoice:
         held = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
         if not self._state.overload.thinning.is_whole:
             memory = self._state.memory()
-            return ANSWERING * (sum(entry.size for entry in held) + memory.collected) > memory.python
-        limit = self._state.options.shard_above
+            return ANSWERING * (sum(entry.size for entry in held) + memory.collected) > memory.answering
+        limit = self._most_groups(grouping)
         if grouping.name not in sharing_set.groups:
             sharing_set.groups[grouping.name] = self._groups(grouping, plan, batch, limit)
         most = limit * COUNTED if grouping.counted else limit
         return sharing_set.groups[grouping.name] > most or sum(len(entry.slices) for entry in held) > HELD * limit
+
+    def _most_groups(self, grouping: Grouping) -> int:
+        """How many groups stay on the driver: fewer where their states would take too much when they are opened."""
+        limit, opened = self._state.options.shard_above, opened_bytes(grouping)
+        room = self._state.memory().task(self._state.source.tasks).usual if opened else 0
+        return min(limit, room // opened) if opened else limit
 
     def _groups(self, grouping: Grouping, plan: Plan, batch: Batch, limit: int) -> int:
         """About how many groups a grouping has: from the statistics of the batch, or from its first events."""

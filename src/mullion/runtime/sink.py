@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from mullion.slices.finalize import Answers
 from mullion.storage.marks import Mark
 
-ShardWriter = Callable[[Mark, int, str, pa.Table], Path]
-"""Writes the rows that a shard answers for a query, under a mark."""
+
+class ShardWriter(Protocol):
+    def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table, part: int = 0) -> Path:
+        """Write rows that a shard answers for a query, under a mark. What is too much for one file comes in parts,
+        numbered from 0 on."""
+
 
 ASIDE = ("late", "ahead", "malformed", "broken")
 """Why records answer no query."""

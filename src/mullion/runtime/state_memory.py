@@ -4,19 +4,21 @@ could not be answered from it.
     sub-windows   |oldest ...                    ... newest|
                   |= mapped from scratch files =|= memory =|
 
-Answering works on all sub-windows of a grouping at once. So these must fit, wherever they lie.
+Answering works on all sub-windows of a grouping at once, and on those that count values for it. So these must fit,
+wherever they lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mullion.errors import MullionError
-from mullion.memory import ANSWERING, GB, OVERHEAD, Memory, size_text
-from mullion.planner.plan import Grouping
+from mullion.memory import PROCESS, Memory, limit_with, size_text
+from mullion.planner.plan import Grouping, Plan
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.sharing_set import SharingSet
+from mullion.slices.answering_room import needed as needed_for
 from mullion.slices.subwindow import PartialSubWindows
 from mullion.storage.scratch import Scratch
 
@@ -52,9 +54,8 @@ class StateMemory:
         for sharing_set in sets:
             sharing_set.tier.limit_kept(max(0, memory.kept - (kept - sharing_set.tier.kept_size)))
         entries = [(sharing_set, entry) for sharing_set in sets for entry in sharing_set.tier.entries]
-        if ANSWERING * sum(entry.size for _, entry in entries) > memory.python:
-            for sharing_set in sets:
-                check_answerable(sharing_set, memory)
+        for sharing_set in sets:
+            check_answerable(sharing_set, memory)
         in_memory = [(sharing_set, entry) for sharing_set, entry in entries if not entry.on_disk]
         left = sum(entry.size for _, entry in in_memory)
         for sharing_set, entry in sorted(in_memory, key=lambda pair: pair[1].newest):
@@ -65,27 +66,50 @@ class StateMemory:
 
 
 def check_answerable(sharing_set: SharingSet, memory: Memory) -> None:
-    """Refuse sub-windows that are too many to be answered from, and say whose they are."""
+    """Refuse sub-windows that are too many to be answered from, and say whose they are. A grouping is answered together
+    with those that count values for it."""
     plan = sharing_set.plan
-    for grouping in () if plan is None else plan.groupings:
-        size = sum(entry.size for entry in sharing_set.tier.entries if entry.grouping == grouping.name)
-        needed = size * ANSWERING
-        if needed <= memory.python:
+    for together in () if plan is None else families(plan):
+        size, needed = of_groupings(sharing_set.tier.entries, together)
+        if needed <= memory.answering:
             continue
-        needs = sorted(needs_of(sharing_set, grouping), key=lambda need: need.size, reverse=True)
+        needs = sorted(needs_of(sharing_set, together), key=lambda need: need.size, reverse=True)
         beside = f", beside {len(needs) - 1} others of these groups" if len(needs) > 1 else ""
         whole = f"the windows need {size_text(size)}, and {size_text(needed)} to be answered"
-        wanted = -(-(needed + memory.heap + OVERHEAD) // GB)
         raise MullionError(
             f"{needs[0]}{beside}: {whole}; Python has {size_text(memory.python)} of {size_text(memory.limit)}",
-            hint=f"--memory {wanted}GB (Engine: memory) would do; or shorten its window, lengthen its SLIDE, or group "
-            "by less. With a checkpoint, the same run goes on",
+            hint=f"what is there now asks for at least --memory {limit_with(needed + PROCESS)} (Engine: memory), and "
+            "for more while windows fill; or shorten its window, lengthen its SLIDE, or group by less. With a "
+            "checkpoint, the same run goes on",
         )
 
 
-def needs_of(sharing_set: SharingSet, grouping: Grouping) -> list[Need]:
-    """What each query of a grouping keeps."""
-    entries = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
+def families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:
+    """Groupings that answer queries, each with those that count values for it."""
+    return ((grouping, *plan.counting(grouping)) for grouping in plan.answering)
+
+
+def of_groupings(entries: Iterable[PartialSubWindows], groupings: Sequence[Grouping]) -> tuple[int, int]:
+    """The bytes of sub-windows of these groupings, and what is at work when they are answered together."""
+    by_name = {grouping.name: grouping for grouping in groupings}
+    own = [entry for entry in entries if entry.grouping in by_name]
+    work = sum(needed_for(entry.size, len(entry.slices), by_name[entry.grouping]) for entry in own)
+    return sum(entry.size for entry in own), work
+
+
+def fits_side_by_side(sets: Iterable[SharingSet], memory: Memory) -> bool:
+    """Whether all of these may be answered at once."""
+    work = 0
+    for own in sets:
+        every = [] if own.plan is None else list(families(own.plan))
+        work += max((of_groupings(own.tier.entries, together)[1] for together in every), default=0)
+    return work <= memory.answering
+
+
+def needs_of(sharing_set: SharingSet, groupings: Sequence[Grouping]) -> list[Need]:
+    """What each query of the first of these groupings keeps in all of them."""
+    names = {grouping.name for grouping in groupings}
+    entries = [entry for entry in sharing_set.tier.entries if entry.grouping in names]
     rows = max(1, sum(len(entry.slices) for entry in entries))
     partial_bytes = -(-sum(entry.size for entry in entries) // rows)
     times = sharing_set.tier.slices
@@ -95,4 +119,4 @@ def needs_of(sharing_set: SharingSet, grouping: Grouping) -> list[Need]:
     def slices_of(query: SlicedAggregation) -> int:
         return max(1, int((times > newest - query.window.range).sum()))
 
-    return [Need(query.name, slices_of(query), partials, partial_bytes) for query in grouping.queries]
+    return [Need(query.name, slices_of(query), partials, partial_bytes) for query in groupings[0].queries]

@@ -3,6 +3,7 @@
     000000000007.0.parquet                   what batch 7 answered
     000000000007.0.000000001.parquet         what a heartbeat after it made due
     000000000007.0-shard-3.parquet           the part of it that a shard wrote by itself
+    000000000007.0-shard-3.part-000001.parquet  the next part of what a shard wrote
     000000000007.0.part-000001.parquet       the next part of what is too much to be written at once
     000000000000.0-000000000063.0.parquet    batches 0 to 63, merged
     trades.000000000007.0.parquet            records of a stream that were put aside
@@ -31,7 +32,8 @@ from mullion.storage.marks import PATTERN, Mark
 from mullion.storage.syncing import Syncing
 
 NAME = re.compile(
-    rf"^((?P<stream>.+)\.)?(?P<first>{PATTERN})(-(?P<last>{PATTERN})|(-shard|\.part)-(?P<part>\d+))?\.parquet$"
+    rf"^((?P<stream>.+)\.)?(?P<first>{PATTERN})(-(?P<last>{PATTERN})"
+    r"|-shard-(?P<shard>\d+))?(\.part-(?P<part>\d+))?\.parquet$"
 )
 ROWS_OF = b"mullion.rows"
 """The note of a merged file: pairs of a commit and the rows up to it, in this file."""
@@ -51,6 +53,8 @@ class AnswerFile:
     first: Mark
     last: Mark
     part: int = 0
+    shard: int | None = None
+    """The shard that wrote it by itself."""
 
     @staticmethod
     def of(path: Path) -> AnswerFile | None:
@@ -60,11 +64,12 @@ class AnswerFile:
             return None
         first = Mark.parse(match["first"])
         last = Mark.parse(match["last"]) if match["last"] else first
-        return AnswerFile(path, match["stream"], first, last, int(match["part"] or 0))
+        shard = None if match["shard"] is None else int(match["shard"])
+        return AnswerFile(path, match["stream"], first, last, int(match["part"] or 0), shard)
 
     @property
-    def order(self) -> tuple[str, Mark, int]:
-        return self.stream or "", self.first, self.part
+    def order(self) -> tuple[str, Mark, int, int]:
+        return self.stream or "", self.first, -1 if self.shard is None else self.shard, self.part
 
     def read(self) -> pa.Table:
         return pq.read_table(self.path, partitioning=None)
@@ -90,7 +95,7 @@ def files_in(folder: Path, stream: str | None = None) -> list[AnswerFile]:
 def file_name(mark: Mark, *, stream: str | None = None, shard: int | None = None, part: int = 0) -> str:
     name = mark.text if stream is None else f"{stream}.{mark.text}"
     if shard is not None:
-        return f"{name}-shard-{shard}.parquet"
+        name = f"{name}-shard-{shard}"
     return f"{name}.part-{part:06}.parquet" if part else f"{name}.parquet"
 
 

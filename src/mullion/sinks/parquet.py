@@ -257,8 +257,8 @@ class _ShardWriter:
     directory: Path
     folders: Mapping[str, Path]
 
-    def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table) -> Path:
+    def __call__(self, mark: Mark, shard: int, query: str, rows: pa.Table, part: int = 0) -> Path:
         folder = self.folders.get(query, self.directory / query)
-        path = folder / file_name(mark, shard=shard)
+        path = folder / file_name(mark, shard=shard, part=part)
         write_table(path, rows)
         return path

@@ -30,6 +30,7 @@ from mullion.planner.sliced import AnswerTemplate
 from mullion.planner.slices import distinct
 from mullion.questions_first import give_way
 from mullion.slices.answer_table import AnswerTable, WindowGroups, Windows
+from mullion.slices.answering_room import kept_of, members_at_once, pairs_at_once
 from mullion.slices.arrange import is_ordered
 from mullion.slices.combined_groups import CombinedGroups, FoundPairs, Links
 from mullion.slices.covering import CoveredWindows
@@ -37,6 +38,7 @@ from mullion.slices.ranged_groups import RangedGroups, ranged_groups, ungrouped_
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.sequence import CountedRows, RowSequence, sequence_of
 from mullion.slices.sweep import Sweep, SweptGroups
+from mullion.slices.value_counts import MOST_KEPT
 from mullion.slices.window_runs import Due
 from mullion.threads import in_threads
 
@@ -69,6 +71,8 @@ class Work:
     """Queries that have more answers than they may: the rest is not made."""
     threads: int = 1
     """That may be at work on it."""
+    room: int | None = None
+    """Bytes that what is looked up at once may take; None: as many as are of use."""
 
     def add(self, other: Work) -> None:
         """Take in what was counted elsewhere."""
@@ -120,14 +124,14 @@ def finalize(
     if counted:
         rows.align(list(counted.values()))
     span = (int(due.start.min()), int(due.end.max())) if len(due) else (0, 0)
-    turns = list(_slots_in_turns(distinct(grouping.slot_of[due.query]), rows, grouping))
+    turns = list(_slots_in_turns(distinct(grouping.slot_of[due.query]), rows, grouping, work.room))
     covered = CoveredWindows(grouping, due, rows if with_covers and len(turns) == 1 and not work.over else None)
     if covered.queries:
         due = due.where(~np.isin(due.query, list(covered.queries)))
         turns = [distinct(grouping.slot_of[due.query])]
     slot = grouping.slot_of[due.query]
     for slots in turns:
-        own = _RowsOfSlots(rows, grouping, slots, counted, span, work.threads)
+        own = _RowsOfSlots(rows, grouping, slots, counted, span, work)
         mine = np.flatnonzero(np.isin(slot, slots)) if len(turns) > 1 else np.arange(len(due))
         for template, windows in due_by_shape(grouping, due, mine):
             give_way()
@@ -152,9 +156,9 @@ class _RowsOfSlots:
         slots: Index,
         counted: Mapping[str, SubWindowRows],
         span: tuple[int, int],
-        threads: int,
+        work: Work,
     ) -> None:
-        self.grouping, self._threads = grouping, threads
+        self.grouping, self._work = grouping, work
         self.rows, self._slots, self._counted, self._span = rows, slots, counted, span
 
     @cached_property
@@ -169,11 +173,13 @@ class _RowsOfSlots:
 
     @cached_property
     def counted(self) -> dict[str, CountedRows]:
+        most_kept = kept_of(MOST_KEPT, self._work.room, len(self._counted))
+
         def made(rows: SubWindowRows) -> CountedRows:
-            return CountedRows(rows, self.grouping, self._slots, rows.within(*self._span))
+            return CountedRows(rows, self.grouping, self._slots, rows.within(*self._span), most_kept)
 
         are_many = sum(map(len, self._counted.values())) > MANY_COUNTED
-        with in_threads(self._threads if are_many else 1) as run:
+        with in_threads(self._work.threads if are_many else 1) as run:
             return dict(zip(self._counted, run(made, list(self._counted.values())), strict=True))
 
     def asked(self, due: Due, windows: Index) -> tuple[Index, Times, Times]:
@@ -195,14 +201,15 @@ class _RowsOfSlots:
         return ranged_groups(self.sequence, self.grouping, self.sequence.segments(*self.asked(due, windows)), count)
 
     def swept(
-        self, template: AnswerTemplate, due: Due, windows: Index, over: set[str]
+        self, template: AnswerTemplate, due: Due, windows: Index, work: Work
     ) -> Iterator[tuple[Index, SweptGroups]]:
         """Some windows at a time, and what groups have in each of them."""
-        sweeping = self.sweep.over(template, self.sweep.segments(*self.asked(due, windows)), MOST_SWEPT)
+        most = pairs_at_once(MOST_SWEPT, work.room, self.grouping)
+        sweeping = self.sweep.over(template, self.sweep.segments(*self.asked(due, windows)), most)
         skipped = np.zeros(len(windows), np.bool_)
         while not sweeping.is_over:
-            if over:
-                skipped = ~_is_allowed(windows, self.grouping, due, over)
+            if work.over:
+                skipped = ~_is_allowed(windows, self.grouping, due, work.over)
             sweeping.advance(skipped)
             yield windows[sweeping.windows], SweptGroups(self.sweep, self.grouping, sweeping, self.counted)
 
@@ -281,10 +288,10 @@ def _found_in_turns(
         yield windows, ungrouped_windows(own.sequence, grouping, due.start[windows], due.end[windows], slot)
         return
     if is_swept(grouping, template, due.query[windows]):
-        yield from own.swept(template, due, windows, work.over)
+        yield from own.swept(template, due, windows, work)
         return
     count = own.count(due, windows)
-    for at in _turns(count, MOST_RANGES):
+    for at in _turns(count, pairs_at_once(MOST_RANGES, work.room, grouping)):
         turn, number = windows[at], count[at]
         allowed = _allowed(turn, grouping, due, work.over)
         if len(allowed) < len(turn):
@@ -310,13 +317,13 @@ def _is_allowed(windows: Index, grouping: Grouping, due: Due, over: set[str]) ->
     return ~np.isin(due.query[windows], stopped)
 
 
-def _slots_in_turns(slots: Index, rows: SubWindowRows, grouping: Grouping) -> Iterator[Index]:
+def _slots_in_turns(slots: Index, rows: SubWindowRows, grouping: Grouping, room: int | None) -> Iterator[Index]:
     """The slots in parts whose rows are not too many. A fragment may belong to many slots, a dense row has one."""
     if len(slots) == 1:
         yield slots
         return
     names = grouping.slot_names
-    turns = _turns(rows.fragments_of([names[slot] for slot in slots]), MOST_MEMBERS)
+    turns = _turns(rows.fragments_of([names[slot] for slot in slots]), members_at_once(MOST_MEMBERS, room))
     yield from (slots[turn] for turn in turns)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mullion.aggregates.base import State
+from mullion.aggregates.base import Partial, State
 from mullion.expressions.arrays import Index
 from mullion.slices.interval import Interval
+
+WORTH = 2
+"""Intervals are made when windows have looked at so many times the states that there are."""
 
 
 class Folded(Interval):
@@ -19,8 +22,9 @@ class Folded(Interval):
     of whatever queries, are taken together once.
 
     Requires: an associative, commutative combine. Accepts every partial; pays for those that are heavy.
-    Time: O(n) to build, O(log w) for a window of w states, all windows of one call together.
-    Space: 2n, and O(log w) references a window.
+    Time: nothing to build for the first windows, as long as they have 2n states together; then O(n) to build, and
+    O(log w) for a window of w states, all windows of one call together.
+    Space: 2n when built, and O(log w) references a window.
 
     >>> import numpy as np
     >>> from mullion.aggregates.extremes import Largest
@@ -31,14 +35,21 @@ class Folded(Interval):
 
     name = "folded"
 
+    def __init__(self, partial: Partial, state: State) -> None:
+        self._partial = partial
+        self._levels = [state]
+        self.operations = self._looked_at = 0
+
     def between(self, low: Index, high: Index) -> State:
         answer = self._partial.identity(len(low))
         active = np.flatnonzero(low < high)
         if not len(active):
             return answer
         length = len(self._levels[0][0]) + 1
-        ranges, which = np.unique(low[active] * length + high[active], return_inverse=True)
-        window, node = self._nodes(*np.divmod(ranges, length))
+        # Places may be narrow numbers, whose product would not fit.
+        asked = low[active].astype(np.int64) * length + high[active]
+        ranges, which = np.unique(asked, return_inverse=True)
+        window, node = self._looked_up(*np.divmod(ranges, length))
         self.operations += len(node) - len(ranges)
         starts = np.flatnonzero(np.concatenate([[True], window[1:] != window[:-1]]))
         nodes = (np.concatenate([level[i] for level in self._levels])[node] for i in range(len(answer)))
@@ -46,6 +57,17 @@ class Folded(Interval):
         for field, values in zip(answer, folded, strict=True):
             field[active] = values[which.reshape(-1)]
         return answer
+
+    def _looked_up(self, low: Index, high: Index) -> tuple[Index, Index]:
+        """Pairs of a range and a node that it takes: single states, until intervals are worth their making."""
+        if len(self._levels) == 1:
+            size = high - low
+            self._looked_at += int(size.sum())
+            if self._looked_at <= WORTH * len(self._levels[0][0]):
+                first = np.repeat(low - (np.cumsum(size) - size), size)
+                return np.repeat(np.arange(len(low)), size), first + np.arange(len(first))
+            self._grow()
+        return self._nodes(low, high)
 
     def _nodes(self, low: Index, high: Index) -> tuple[Index, Index]:
         """Pairs of a range and a node that it takes, by range, the longest interval first. Nodes are numbered through

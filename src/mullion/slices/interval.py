@@ -43,6 +43,11 @@ class Interval(Synopsis):
         self._partial = partial
         self._levels = [state]
         self.operations = 0
+        self._grow()
+
+    def _grow(self) -> None:
+        """Build the intervals above the states."""
+        partial, (state,) = self._partial, self._levels
         while len(state[0]) > 1:
             pairs = len(state[0]) // 2 * 2
             state = partial.combine(tuple(f[0:pairs:2] for f in state), tuple(f[1:pairs:2] for f in state))

@@ -29,7 +29,7 @@ from mullion.slices.kernels import ranges
 from mullion.slices.kernels.ranges import Lines, Segments
 from mullion.slices.rows import SubWindowRows
 from mullion.slices.running import Running
-from mullion.slices.value_counts import CountedRanges, ValueCounts
+from mullion.slices.value_counts import MOST_KEPT, CountedRanges, ValueCounts
 
 SYNOPSES: dict[str, type[Running] | type[Interval] | type[BasicInterval]] = {
     synopsis.name: synopsis for synopsis in (Running, Interval, BasicInterval, Folded)
@@ -185,7 +185,15 @@ def counted_with(state: StateColumn, rows: SubWindowRows, known: dict[StateColum
 class CountedRows:
     """The value counts of some slots: one sequence that all holistic aggregates over the values are answered from."""
 
-    def __init__(self, rows: SubWindowRows, grouping: Grouping, slots: Index, wanted: Mask | None = None) -> None:
+    def __init__(
+        self,
+        rows: SubWindowRows,
+        grouping: Grouping,
+        slots: Index,
+        wanted: Mask | None = None,
+        most_kept: int = MOST_KEPT,
+    ) -> None:
+        """Bit levels of the values are kept where they take no more than `most_kept` bytes."""
         columns = [rows.key(i) for i in range(len(grouping.group_keys), rows.keys)]
         present = np.logical_and.reduce([np.asarray(c.is_valid()) for c in columns])
         present = present if wanted is None else present & wanted
@@ -193,7 +201,8 @@ class CountedRows:
         first = len(grouping.group_keys)
         code, self._values = coded_values([(c, rows.key_type(first + i)) for i, c in enumerate(columns)])
         chosen = self._sequence.chosen
-        self._counts = ValueCounts(code[chosen], rows.state(EVENTS)[0].values[chosen], len(self._values[0]))
+        counts = rows.state(EVENTS)[0].values[chosen]
+        self._counts = ValueCounts(code[chosen], counts, len(self._values[0]), most_kept)
 
     def within(self, start: Times, end: Times, line: Times) -> CountedRanges:
         return self._counts.within(*self._sequence.ranges(start, end, line))

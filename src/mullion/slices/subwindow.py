@@ -298,10 +298,10 @@ def _merge_alike(entries: Sequence[PartialSubWindows], states: Sequence[StateCol
     entries = sorted(entries, key=lambda e: e.oldest)
     table = pa.concat_tables([e.table for e in entries]).unify_dictionaries().combine_chunks()
     if entries[0].oldest > ORIGIN and all(e.newest < later.oldest for e, later in pairwise(entries)):
-        return PartialSubWindows(_with_used_codes(table))
+        return PartialSubWindows(with_used_codes(table))
     if any("." in n and n not in _fields(states) for n in table.schema.names):
-        return PartialSubWindows(_with_used_codes(table))
-    return PartialSubWindows(_with_used_codes(_reduced(table, states)))
+        return PartialSubWindows(with_used_codes(table))
+    return PartialSubWindows(with_used_codes(_reduced(table, states)))
 
 
 def _fields(states: Sequence[StateColumn]) -> set[str]:
@@ -358,7 +358,7 @@ def as_one_slice(entry: PartialSubWindows, slot: str, states: Sequence[StateColu
     return PartialSubWindows(_reduced(table, states) if len(table) else table)
 
 
-def _with_used_codes(table: pa.Table) -> pa.Table:
+def with_used_codes(table: pa.Table) -> pa.Table:
     """Without the values of forgotten rows, which dictionaries would gather as long as a stream runs."""
     for i, name in enumerate(table.schema.names):
         column = table.column(i)

@@ -69,10 +69,10 @@ class ValueCounts:
     [[0, 2, 4], [0, 2, 1, 2], [5, 4, 3, 1]]
     """
 
-    def __init__(self, code: npt.NDArray[Any], count: Counts, size: int) -> None:
+    def __init__(self, code: npt.NDArray[Any], count: Counts, size: int, most_kept: int = MOST_KEPT) -> None:
         if len(code) and (int(code.min()) < 0 or int(code.max()) >= size):
             raise ValueError(f"codes must be from 0 to {size - 1}")
-        self.size = size
+        self.size, self._most_kept = size, most_kept
         self.code = np.ascontiguousarray(code, np.int32)
         self.totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)])
         self.dtype: Any = np.int32 if self.totals[-1] < 2**31 else np.int64
@@ -116,7 +116,7 @@ class ValueCounts:
         if self._levels is not None:
             return self._levels
         levels = self._make_levels()
-        if self.bits * len(self.code) * (4 + self.count.itemsize) > MOST_KEPT:
+        if self.bits * len(self.code) * (4 + self.count.itemsize) > self._most_kept:
             return levels
         self._levels = list(levels)
         return self._levels

@@ -327,11 +327,11 @@ class SparkSource:
 
     def _events_of(self, opened: Callable[[], DataFrame], number: int, order: Sequence[str]) -> SparkEvents:
         files = FileOrder(tuple(order)) if order else None
-        room, what = self._room(order), (opened, self.stream, self._executors)
-        return SparkEvents(*what, number=number, files=files, portion=room.portion, most=room.most_rows)
+        what = opened, self.stream, self._executors
+        return SparkEvents(*what, number=number, files=files, **self._room(order).parts)
 
     def _room(self, uris: Sequence[str]) -> BatchRoom:
-        return BatchRoom(self.stream, self.memory(), self._executors().cores, uris)
+        return BatchRoom(self.stream, self.memory(), self.tasks, uris)
 
     @property
     def _may_read_files(self) -> bool:
@@ -361,6 +361,10 @@ class SparkSource:
         return None if self._queue is None else self._queue.held_by(batch)
 
     @property
+    def tasks(self) -> int:
+        return self._executors().cores
+
+    @property
     def can_enlarge(self) -> bool:
         return self._can_enlarge
 
@@ -376,7 +380,7 @@ class SparkSource:
         for offset, paths in parts:
             frame = open_files(self._session, self.stream.stored, paths)
             read = partial(_same, frame), self.stream, self._executors
-            events = SparkEvents(*read, files=order, portion=self._room(paths).portion)
+            events = SparkEvents(*read, files=order, **self._room(paths).parts)
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from mullion.algebra.streams import Stream
 from mullion.memory import Memory
 from mullion.spark.batch_size import event_bytes, held_bytes
 from mullion.spark.files import local_files
+
+
+class RoomOfEvents(TypedDict):
+    portion: int
+    room: int
+    most: Callable[[Collection[str]], int]
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,11 @@ class BatchRoom:
     """So many run beside each other."""
     uris: Sequence[str]
     """The files of the batch, if it is files."""
+
+    @property
+    def parts(self) -> RoomOfEvents:
+        """What events of a batch are told."""
+        return {"portion": self.portion, "room": self.memory.task(self.tasks).usual, "most": self.most_rows}
 
     @property
     def portion(self) -> int:

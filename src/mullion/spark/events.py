@@ -67,8 +67,10 @@ class SparkEvents:
     """The files of the batch in their order, where its rows say which they stand in."""
     portion: int = AT_ONCE
     """Rows that the kernel takes at once."""
+    room: int | None = None
+    """Bytes that a task may take for what it makes of a portion."""
     most: Callable[[Collection[str]], int] | None = None
-    """Rows that the driver can hold."""
+    """Rows with some columns that the driver can hold."""
     thinning: Thinning = WHOLE
     """What is kept of the events."""
     lost: bool = False

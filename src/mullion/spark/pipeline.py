@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mullion.allocation import release
 from mullion.expressions.coding.dictionary import codes_of, combine, decoded_schema
 from mullion.expressions.evaluate import is_kernel_only
 from mullion.kernels.columns import BatchColumns
 from mullion.planner.plan import FRAGMENTS, Grouping, Pass, Plan
 from mullion.planner.slices import distinct
 from mullion.runtime.batch import ByGrouping, Collected, Portion, collected, job_of, partials_of
+from mullion.slices.answering_room import pairs_at_once
 from mullion.slices.bounds import EVERYWHERE, Stretch
 from mullion.slices.inputs import columns_of
 from mullion.slices.kernels.layout import partial_schema
@@ -79,11 +81,14 @@ def partials_frame(events: SparkEvents, plan: Plan, grouping: Grouping) -> DataF
     frame, inputs = send(events, (grouping,))
     job = _job(Pass((replace(plan, groupings=(grouping,), methods=(FRAGMENTS,)),)), inputs, events)
     schema = plain_schema(partial_schema(grouping, FRAGMENTS))
+    most = pairs_at_once(events.portion, events.room, grouping)  # each event may be of a group of its own
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from partials(batch, job)[0].cast(schema).to_batches()
+            for low in range(0, len(batch), most):
+                yield from partials(batch.slice(low, most), job)[0].cast(schema).to_batches()
+        release()
 
     return frame.mapInArrow(run, from_arrow_schema(schema))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mullion.allocation import release
 from mullion.planner.plan import Grouping
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require_shared, sees
@@ -42,6 +43,8 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
             yield _message(
                 slim.write(_shard(), with_partial_types(pa.Table.from_batches(received), grouping), grouping, mark)
             )
+            received.clear()
+            release()
 
     keys = [F.col(f"k{i}") for i in range(len(grouping.group_keys))]
     sharded = partials.repartition(shards.count, *keys)
@@ -79,6 +82,7 @@ def run_shards(spark: SparkSession, count: int, task: ShardTask) -> Iterator[Any
         for batch in batches:
             for shard in batch.column(0).to_pylist():
                 yield _message(task(shard))
+                release()
 
     return _messages(spark.range(0, count, 1, count).mapInArrow(run, "message binary"))
 
