@@ -12,7 +12,14 @@ import pytest
 
 from mullion.errors import MullionError
 from mullion.memory import Memory
-from mullion.runtime.state_memory import check_answerable, families, fits_side_by_side, needs_of, of_groupings
+from mullion.runtime.state_memory import (
+    check_answerable,
+    families,
+    fits_side_by_side,
+    held_by_grouping,
+    needs_of,
+    of_groupings,
+)
 from mullion.slices import answering_room
 from mullion.storage.scratch import Scratch
 from mullion.testing import Crash, crash_at
@@ -155,9 +162,9 @@ def test_value_counts_are_answered_together_with_the_grouping_that_needs_them(mo
         (sharing_set,) = engine.runs["s"].sets.values()
         assert sharing_set.plan is not None
         (together,) = families(sharing_set.plan)
-        entries = sharing_set.tier.entries
-        alone = [of_groupings(entries, [grouping])[1] for grouping in together]
-        assert len(alone) == 3 and of_groupings(entries, together)[1] == sum(alone)
+        held = held_by_grouping(sharing_set.tier.entries)
+        alone = [of_groupings(held, [grouping])[1] for grouping in together]
+        assert len(alone) == 3 and of_groupings(held, together)[1] == sum(alone)
         monkeypatch.setattr(Memory, "answering", property(lambda self: max(alone) + 1))
         with pytest.raises(MullionError, match=r"^query 'm' keeps about .* to be answered; Python has"):
             check_answerable(sharing_set, engine.runs["s"].memory())

@@ -10,7 +10,7 @@ wherever they lie.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mullion.errors import MullionError
@@ -68,9 +68,9 @@ class StateMemory:
 def check_answerable(sharing_set: SharingSet, memory: Memory) -> None:
     """Refuse sub-windows that are too many to be answered from, and say whose they are. A grouping is answered together
     with those that count values for it."""
-    plan = sharing_set.plan
+    plan, held = sharing_set.plan, held_by_grouping(sharing_set.tier.entries)
     for together in () if plan is None else families(plan):
-        size, needed = of_groupings(sharing_set.tier.entries, together)
+        size, needed = of_groupings(held, together)
         if needed <= memory.answering:
             continue
         needs = sorted(needs_of(sharing_set, together), key=lambda need: need.size, reverse=True)
@@ -89,20 +89,38 @@ def families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:
     return ((grouping, *plan.counting(grouping)) for grouping in plan.answering)
 
 
-def of_groupings(entries: Iterable[PartialSubWindows], groupings: Sequence[Grouping]) -> tuple[int, int]:
-    """The bytes of sub-windows of these groupings, and what is at work when they are answered together."""
-    by_name = {grouping.name: grouping for grouping in groupings}
-    own = [entry for entry in entries if entry.grouping in by_name]
-    work = sum(needed_for(entry.size, len(entry.slices), by_name[entry.grouping]) for entry in own)
-    return sum(entry.size for entry in own), work
+class HeldBytes(NamedTuple):
+    """What sub-windows of a grouping hold."""
+
+    size: int
+    rows: int
+
+
+NOTHING_HELD = HeldBytes(0, 0)
+
+
+def held_by_grouping(entries: Iterable[PartialSubWindows]) -> dict[str, HeldBytes]:
+    """What sub-windows hold, by the name of their grouping. There may be one for every batch of a long window."""
+    held: dict[str, HeldBytes] = {}
+    for entry in entries:
+        size, rows = held.get(entry.grouping, NOTHING_HELD)
+        held[entry.grouping] = HeldBytes(size + entry.size, rows + len(entry.table))
+    return held
+
+
+def of_groupings(held: Mapping[str, HeldBytes], groupings: Sequence[Grouping]) -> tuple[int, int]:
+    """The bytes of these groupings, and what is at work when they are answered together."""
+    own = [(held.get(grouping.name, NOTHING_HELD), grouping) for grouping in groupings]
+    return sum(of.size for of, _ in own), sum(needed_for(*of, grouping) for of, grouping in own)
 
 
 def fits_side_by_side(sets: Iterable[SharingSet], memory: Memory) -> bool:
     """Whether all of these may be answered at once."""
     work = 0
     for own in sets:
-        every = [] if own.plan is None else list(families(own.plan))
-        work += max((of_groupings(own.tier.entries, together)[1] for together in every), default=0)
+        held = held_by_grouping(own.tier.entries)
+        every = () if own.plan is None else families(own.plan)
+        work += max((of_groupings(held, together)[1] for together in every), default=0)
     return work <= memory.answering
 
 
