@@ -74,11 +74,12 @@ def pack(tmp_path: Path) -> Path:
 
 
 def ran(pack: Path, **environment: str) -> tuple[int, int, bool]:
-    """What the program says: the results of two loops, and whether something was compiled."""
+    """What the program says: the results of two loops, and whether something was compiled. Python's own bytecode is not
+    kept: a file that changes within a second, and stays as long, has the old one."""
     paths = os.pathsep.join([str(pack), *sys.path])
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, "PYTHONPATH": paths, **environment},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **environment},
         capture_output=True,
         text=True,
         timeout=100,
