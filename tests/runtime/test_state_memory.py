@@ -15,10 +15,10 @@ from mullion.memory import Memory
 from mullion.runtime.state_memory import (
     check_answerable,
     families,
-    fits_side_by_side,
     held_by_grouping,
     needs_of,
     of_groupings,
+    sets_at_once,
 )
 from mullion.slices import answering_room
 from mullion.storage.scratch import Scratch
@@ -168,11 +168,13 @@ def test_value_counts_are_answered_together_with_the_grouping_that_needs_them(mo
         monkeypatch.setattr(Memory, "answering", property(lambda self: max(alone) + 1))
         with pytest.raises(MullionError, match=r"^query 'm' keeps about .* to be answered; Python has"):
             check_answerable(sharing_set, engine.runs["s"].memory())
-        assert not fits_side_by_side([sharing_set], engine.runs["s"].memory())
         monkeypatch.setattr(Memory, "answering", property(lambda self: sum(alone)))
         check_answerable(sharing_set, engine.runs["s"].memory())
-        assert fits_side_by_side([sharing_set], engine.runs["s"].memory())
-        assert not fits_side_by_side([sharing_set, sharing_set], engine.runs["s"].memory())
+        memory = engine.runs["s"].memory()
+        assert [sets_at_once([sharing_set] * number, memory, 4) for number in (0, 1, 2)] == [1, 1, 1]
+        monkeypatch.setattr(Memory, "answering", property(lambda self: 3 * sum(alone)))
+        assert [sets_at_once([sharing_set] * number, memory, 4) for number in (2, 3, 5)] == [2, 3, 3]
+        assert sets_at_once([sharing_set] * 5, memory, 2) == 2
 
 
 @pytest.mark.parametrize("sharing", ["on", "off"])
@@ -192,7 +194,7 @@ def test_answers_do_not_depend_on_the_room_that_there_is(monkeypatch: pytest.Mon
     for room in (1 << 30, 0):
         monkeypatch.setattr(answering_room, "LEAST", 3)
         monkeypatch.setattr(Memory, "free", property(lambda self, room=room: room))
-        monkeypatch.setattr("mullion.runtime.answers.fits_side_by_side", lambda sets, memory, room=room: bool(room))
+        monkeypatch.setattr("mullion.runtime.answers.sets_at_once", lambda *asked, room=room: 2 if room else 1)
         with local_engine(script(texts), sharing=sharing) as engine:
             for number, batch in enumerate(batches):
                 engine.deliver("s", batch, number)

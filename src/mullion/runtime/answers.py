@@ -15,7 +15,7 @@ from mullion.runtime.executions import Decided
 from mullion.runtime.portions import Portions
 from mullion.runtime.sharding import AnswerTask, answers_of_shards
 from mullion.runtime.sharing_set import SharingSet
-from mullion.runtime.state_memory import fits_side_by_side
+from mullion.runtime.state_memory import sets_at_once
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
 from mullion.slices.finalize import Answers, Work
@@ -123,7 +123,7 @@ class AnswersStage:
         counted = [Work(over=work.over, threads=threads, room=memory.free) for _ in sets]
         due = [(own, partial(self._answer_set, own, mark, of)) for own, of in zip(sets, counted, strict=True)]
         here = [task for own, task in due if own.runs and not own.sharing_set.shards]
-        at_once = None if fits_side_by_side([own.sharing_set for own in sets if own.runs], memory) else 1
+        at_once = sets_at_once([own.sharing_set for own in sets if own.runs], memory, cores())
         yield from iterated_side_by_side(here, at_once, weight=lambda answers: len(answers.table), most=MOST_WAITING)
         for own, task in due:
             if own.runs and own.sharing_set.shards:

@@ -11,6 +11,7 @@ wherever they lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from mullion.errors import MullionError
@@ -114,14 +115,17 @@ def of_groupings(held: Mapping[str, HeldBytes], groupings: Sequence[Grouping]) -
     return sum(of.size for of, _ in own), sum(needed_for(*of, grouping) for of, grouping in own)
 
 
-def fits_side_by_side(sets: Iterable[SharingSet], memory: Memory) -> bool:
-    """Whether all of these may be answered at once."""
-    work = 0
-    for own in sets:
-        held = held_by_grouping(own.tier.entries)
-        every = () if own.plan is None else families(own.plan)
-        work += max((of_groupings(held, together)[1] for together in every), default=0)
-    return work <= memory.answering
+def sets_at_once(sets: Iterable[SharingSet], memory: Memory, most: int) -> int:
+    """How many of these may be answered side by side, of so many at the most: the largest may meet."""
+    largest = sorted(map(_largest_family, sets), reverse=True)[:most]
+    return max(1, sum(work <= memory.answering for work in accumulate(largest)))
+
+
+def _largest_family(sharing_set: SharingSet) -> int:
+    """What is at work when the dearest of its groupings is answered."""
+    held = held_by_grouping(sharing_set.tier.entries)
+    every = () if sharing_set.plan is None else families(sharing_set.plan)
+    return max((of_groupings(held, together)[1] for together in every), default=0)
 
 
 def needs_of(sharing_set: SharingSet, groupings: Sequence[Grouping]) -> list[Need]:
