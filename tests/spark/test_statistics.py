@@ -230,11 +230,11 @@ def lines(table: pa.Table, format_: str) -> list[str]:
 @pytest.mark.slow
 def test_sizes_of_text_files_tell_about_how_many_records_there_are(tmp_path: Path, format_: str) -> None:
     for i in range(12):
-        (tmp_path / f"{i}.{format_}").write_text("\n".join(lines(events(i * 2000, 2000, 9), format_)) + "\n")
+        (tmp_path / f"{i:02}.{format_}").write_text("\n".join(lines(events(i * 2000, 2000, 9), format_)) + "\n")
     found = of_files_now(stream(tmp_path, format_), groupings())
     assert found.events == pytest.approx(24_000, rel=0.05)
-    assert (found.events_from, found.oldest) == (SIZES, None)
-    (tmp_path / f"0.{format_}").write_bytes(gzip.compress(b"a\n" * 1000))
+    assert (found.events_from, found.oldest, found.newest) == (SIZES, 0, 23_999 * SECOND)
+    (tmp_path / f"00.{format_}").write_bytes(gzip.compress(b"a\n" * 1000))
     assert of_files_now(stream(tmp_path, format_), groupings()) == Statistics()
     assert of_files_now(stream(tmp_path, format_, multiline="true"), groupings()) == Statistics()
 

@@ -29,6 +29,7 @@ from mullion.spark.footers import FileExtent, extent_of_files
 from mullion.spark.options import reads_alike
 from mullion.spark.reading import ReadAhead, heads
 from mullion.spark.sources import TEXT_FORMATS, table_files
+from mullion.spark.text_samples import sample_of_text
 from mullion.threads import cores, in_threads
 
 MOST_PIECES = 16
@@ -136,6 +137,10 @@ def of_files_now(stream: Stream, groupings: Sequence[Grouping], look: LastLook |
         pieces = row_groups_of(paths, stream, needed)
     if pieces is not None:
         return (look or LastLook()).at(pieces, stream, groupings)
+    if stream.format in TEXT_FORMATS and needed is not None:
+        sample = sample_of_text(paths, stream, sorted(dividing_columns(groupings)))
+        if sample is not None:
+            return statistics_of(sample, groupings)
     return _extent_alone(_extent(paths, stream))
 
 
