@@ -251,7 +251,7 @@ class Engine(Steering, Status):
         """Add a standing query, also while the engine runs; returns its name.
 
         The text is a SELECT or a CREATE QUERY. A query that enters a running stream answers the windows that start
-        after the newest event seen.
+        at the newest event seen or later.
         """
         self._backend.check_open()
         require("a query", sql, str, "text")
