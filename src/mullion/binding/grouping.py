@@ -134,7 +134,7 @@ class GroupBinder:
             hint = closest(column.name, known)
             raise CheckError(f"unknown column '{column.name}' in {self.what}", column.place, hint=hint)
         written = render(column)
-        hint = f"add {written} to GROUP BY, or take an aggregate of it such as max({written})"
+        hint = f"add {written} to GROUP BY, or use an aggregate of it, such as max({written})"
         raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
 
     def _aggregate(self, node: AggregateCall) -> int:

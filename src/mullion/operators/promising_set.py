@@ -282,7 +282,7 @@ class PromisingSet:
     # What leaves
 
     def lose(self, since: int, until: int) -> None:
-        """Rows were let go, which would have met others between these times."""
+        """Rows were evicted, which would have met others between these times."""
         if self.node.aggregated:
             self.missing = Missing.union([self.missing, Missing.between(since, until)])
 
