@@ -52,7 +52,7 @@ def test_what_is_let_go_is_told(tmp_path: Path) -> None:
     assert (counts[110]["n"], counts[110]["is_complete"]) == (0, True), "what went would have left by now"
     fact = {"stream": "a", "window": "a [RANGE 100 us]", "memory": 2, "rows": 1}
     assert stats == {"pairs": [fact], "counts": [fact]}
-    assert "query pairs let 1 row of a [RANGE 100 us] go before their time (MEMORY), and misses pairs of them" in said
+    assert "query pairs evicted 1 row of a [RANGE 100 us] (MEMORY), and misses their later pairs" in said
     assert "memory: 2 rows of a [RANGE 100 us]: beyond it those that leave soonest go first; 1 went so far" in told
     assert "joins keep 2 rows of a window, without the oldest (MEMORY)" in told
 

@@ -170,7 +170,7 @@ def warnings(
     for query, facts in (evicted or {}).items():
         went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
         if went:
-            yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"
+            yield f"query {query} evicted {' and '.join(went)} (MEMORY), and misses their later pairs"
     for query, counted_of in (scheduled or {}).items():
         if counted_of["put_off"]:
             yield f"query {query} was answered more seldom while the run was behind: {put_off_text(counted_of)}"
