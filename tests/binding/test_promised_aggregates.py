@@ -58,7 +58,7 @@ REFUSED = [
     (of("«avg(v)»", "DESC 1"), "avg cannot be combined with PREFERENCE DESC\n.*WEIGHTED estimates it"),
     (
         of("«median(v)»", "WEIGHTED 1"),
-        "median cannot be combined with PREFERENCE WEIGHTED\n.*take count, sum, max, min, avg",
+        "median cannot be combined with PREFERENCE WEIGHTED\n.*use count, sum, max, min, avg",
     ),
     (of("«count(DISTINCT v)»", "DESC 1"), r"count(DISTINCT ...) cannot be combined with PREFERENCE DESC\n.*missing"),
     (of("«sum(v)»", "ASC 1"), "sum cannot be combined with PREFERENCE ASC\n.*FILTER (WHERE x >= 0)"),

@@ -23,7 +23,7 @@ from without_spark import local_engine
         ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE t = 7", "write WHERE column = constant, with a constant of"),
         ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE y > 0.5", r"there is no summary on s\(y\)"),
         ("SELECT APPROX y, count(*) FROM s [RANGE 5 us] GROUP BY y", r"there is no summary on s\(y\)"),
-        ("SELECT APPROX u, count(*) FROM s [RANGE 5 us] GROUP BY u", r"name them, WHERE u IN \(...\), or take counts"),
+        ("SELECT APPROX u, count(*) FROM s [RANGE 5 us] GROUP BY u", r"name them, WHERE u IN \(...\), or use counts"),
         ("SELECT APPROX count(*) FROM s [RANGE 5 us] WHERE u < 7", r"count_sketch does not know which values came"),
         (
             "SELECT APPROX x, count(*) FROM s [RANGE 5 us] WHERE t = 'a' GROUP BY x",

@@ -202,7 +202,7 @@ class GroupBinder:
             is_one = False
         if not is_one:
             hint = f"write a constant of the type {type_}"
-            message = f"{node.function} is asked for {render(constant)}, which no {type_} is equal to"
+            message = f"{node.function} is asked for {render(constant)}, which no {type_} equals"
             raise CheckError(message, constant.place or node.place, hint=hint)
         return value
 

@@ -116,7 +116,7 @@ class _Rewriting:
             takes = [*_BOUNDS, *(["avg"] if self._sample is not None else [])]
             has_choice = self._part.beside == PREFERENCE and self._sample is None and node.function in _ESTIMATED
             other = "; WEIGHTED estimates it" if has_choice else ""
-            raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
+            raise self._refused(node, f"a part of the rows does not determine it: use {', '.join(takes)}{other}")
         return node
 
     def _refused(self, node: AggregateCall, why: str) -> CheckError:

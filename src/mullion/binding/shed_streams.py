@@ -203,7 +203,7 @@ class _Rewriting:
             window = source.named.window
             if window is not None and _counts_events(window):
                 hint = "use a window in time, such as [RANGE '1 min' SLIDE '1 min']"
-                what = f"SELECT APPROX over so many events of '{source.stream.name}', some of which may have been shed"
+                what = f"SELECT APPROX over a window that counts events of '{source.stream.name}', which may shed them"
                 raise NotSupported(what, window.place or self._query.place, hint=hint)
 
 

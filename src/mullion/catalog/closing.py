@@ -47,7 +47,7 @@ def other_rows(stream: str) -> CheckpointError:
     """A static DataFrame is not what an earlier run has read."""
     return CheckpointError(
         f"the DataFrame of stream '{stream}' does not hold the rows that the checkpoint was made with",
-        hint="a static DataFrame is read once, whole: for input that grows take spark.readStream or CREATE STREAM; "
+        hint="a static DataFrame is read once, whole: for input that grows use spark.readStream or CREATE STREAM; "
         "or start with a new checkpoint directory",
     )
 

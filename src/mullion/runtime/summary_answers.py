@@ -82,7 +82,7 @@ class CountQuestion:
             return knowing
         asked = "GROUP BY" if self._query.group_by else "this condition"
         kind = self._summaries[0].kind
-        hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or take counts"
+        hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or use counts"
         raise NotSupported(
             f"{asked} of SELECT APPROX over {self._stream.name}({self._column})", self._query.place, hint=hint
         )

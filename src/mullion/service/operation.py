@@ -141,7 +141,7 @@ class Operation:
             raise MullionError("'every' is for runs that follow their sources", hint=hint)
         pause = parse_duration(every)
         if pause < 1_000:
-            raise MullionError(f"a batch every '{every}' is too often", hint="take at least '1 ms'")
+            raise MullionError(f"a batch every '{every}' is too often", hint="use at least '1 ms'")
         return pause
 
     @property

@@ -60,7 +60,7 @@ class Repair:
                 message = f"there is no checkpoint in {self.checkpoint}"
                 raise CheckpointError(message, hint="name the directory that --checkpoint named")
         except CheckpointError as problem:
-            advice = "take the file from a copy, or start with a new checkpoint directory"
+            advice = "restore the file from a copy, or start with a new checkpoint directory"
             findings.append(Finding("manifest.json", problem, cannot=advice))
         standings = self._standings()
         return [
