@@ -42,8 +42,9 @@ def functions_page() -> str:
     lines = [
         "# Scalar functions",
         "",
-        "Their meaning is Spark's without ANSI mode, but a bad value (overflow, division by zero, a cast that does not",
-        "fit) is always NULL, and counted. Functions that are not deterministic or reach outside are not allowed.",
+        "These functions mean what they mean in Spark without ANSI mode, but a bad value (overflow, division by zero,",
+        "a cast that does not fit) is always NULL, and counted. Functions that are not deterministic, or that read",
+        "anything but their arguments, are not allowed.",
     ]
     by_file: dict[str, list[str]] = {}
     for function in FUNCTIONS.values():
@@ -60,7 +61,8 @@ def algorithms_page() -> str:
     lines = [
         "# Algorithms",
         "",
-        "Made from the cards in the code, of all that queries run: what each does, what it requires, what it costs.",
+        "The cards above the algorithms in the code, for everything that queries run: what an algorithm does, what it",
+        "requires, what it costs.",
         "Papers are cited by the keys of the [bibliography](bibliography.md).",
         "",
         "| algorithm | what it does | card |",

@@ -1,4 +1,4 @@
-"""Memory that a batch frees is used by the next one, and not given back to the system in between.
+"""Memory that a batch frees is kept for the next batch, instead of going back to the system in between.
 
 A batch allocates and frees hundreds of columns of many megabytes. By default each goes back to the system when it is
 freed, and its pages are taken from there and cleared again one batch later: on virtual machines this was half of the

@@ -1,4 +1,4 @@
-"""Arguments of the wrong type become sentences, before they become riddles from somewhere below."""
+"""Checks of arguments: a wrong type becomes a clear error at once."""
 
 from __future__ import annotations
 

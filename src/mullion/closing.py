@@ -1,4 +1,4 @@
-"""Engines that nobody closed, when the interpreter ends.
+"""Closes the engines that a program left open, when the interpreter ends.
 
 Batches run in threads that Java calls. Were they at work while the interpreter falls apart, it would end in a fatal
 error; so whoever is still open is closed before that, also after an exception that nobody caught.

@@ -3,7 +3,7 @@
     text --language--> statements --service.statements, entering--> catalog: streams and standing queries
     batch of events --service.batches--> runtime.stream_run: partials, answers --sinks--> the user
 
-`Engine` is the public face. What it is made of stands in `service/`: one idea a file.
+`Engine` is the public API. Its parts are in `service/`: one idea a file.
 
 | part | does |
 |---|---|
@@ -81,13 +81,13 @@ class Engine(Steering, Status):
             engine.run()
             engine.results("total").to_pandas()
 
-    `spark` is a session of yours; without one a tuned session is made when it is needed, local unless `config`, which
-    holds settings of Spark, names a "spark.master". Answers are kept in memory, the newest `keep_answers` rows of all
-    queries together, or written below `out`. With `checkpoint`, a killed run goes on where it was, and a run over input
-    that has grown goes on where the last one was. Both are of one run at a time, from its start until `close`. Answers
-    of another checkpoint or run are not touched, unless `overwrite` says that they may be removed. `on_batch` is called
-    with the engine after each batch. `clock` gives seconds since 1970, to tell which events are too far ahead. The
-    other arguments are the `Options`.
+    `spark` is a session of yours. Without it, the engine starts a tuned session when it needs one, on this machine
+    unless `config`, the settings of Spark, names a "spark.master". Answers stay in memory, the newest `keep_answers`
+    rows of all queries together, or are written below `out`. With `checkpoint`, a run goes on where the last one was,
+    after a crash or when the input has grown. One run at a time uses `out` and `checkpoint`, from its start until
+    `close`. Answers of another checkpoint or run are refused, unless `overwrite` allows their removal. `on_batch` is
+    called with the engine after each batch. `clock` returns seconds since 1970, and decides which events are too far
+    ahead. The other arguments are the `Options`.
     """
 
     _backend_type: type[SparkBackend] = SparkBackend
@@ -222,11 +222,12 @@ class Engine(Steering, Status):
     ) -> None:
         """Name a DataFrame, streaming or static, as a stream of events.
 
-        `lateness` is how far behind the newest event one may arrive, `ahead` how far past the clock its time may lie,
-        None for any distance. `keep` is for how long ("1 hour") or how many of its newest events (1_000_000) stay to be
-        asked about. When nothing comes for as long as `idle`, event time goes on with the clock. `when_behind` is what
-        WHEN BEHIND says in SQL, such as "SHED RANDOM AT MOST 50 PERCENT", `punctuate` what PUNCTUATE says, such as "ON
-        order_id WHEN status = 'closed'", and `memory` what MEMORY says, such as "100000 ROWS SHED OLDEST".
+        `time` is the column of event time. `lateness` is how far behind the newest event an event may arrive, `ahead`
+        how far past the clock its time may lie, None for any distance. `keep` says which events stay for questions:
+        those of so long ("1 hour"), or so many of the newest (1_000_000). When nothing comes for as long as `idle`,
+        event time goes on with the clock. `when_behind` is WHEN BEHIND of SQL, such as "SHED RANDOM AT MOST 50
+        PERCENT", `punctuate` is PUNCTUATE, such as "ON order_id WHEN status = 'closed'", and `memory` is MEMORY, such
+        as "100000 ROWS SHED OLDEST".
         """
         self._backend.check_open()
         said = StreamClauses(time, lateness, ahead, keep, idle, when_behind, punctuate, memory)
@@ -239,7 +240,7 @@ class Engine(Steering, Status):
     def table(self, name: str, rows: Any) -> None:
         """Name rows to join to streams: a static DataFrame, or a pyarrow or pandas table.
 
-        They are read when a query first needs them and stay as they are then.
+        They are read when a query first needs them, and do not change after that.
         """
         self._backend.check_open()
         require("the name of a table", name, str, "text")
@@ -251,7 +252,7 @@ class Engine(Steering, Status):
         """Add a standing query, also while the engine runs; returns its name.
 
         The text is a SELECT or a CREATE QUERY. A query that enters a running stream answers the windows that start
-        after the newest event seen.
+        at the newest event seen or later.
         """
         self._backend.check_open()
         require("a query", sql, str, "text")
@@ -268,7 +269,7 @@ class Engine(Steering, Status):
         return bound.name
 
     def drop(self, name: str) -> None:
-        """Remove a standing query, also while the engine runs; its answers so far stay."""
+        """Remove a standing query, also while the engine runs. Its answers so far stay."""
         self._backend.check_open()
         require("the name of a query", name, str, "text")
         with self._lock:
@@ -300,17 +301,17 @@ class Engine(Steering, Status):
 
     @needs_spark
     def start(self, *, follow: bool = True, close: bool = False, every: str | None = None) -> None:
-        """Begin to read. With `follow` the sources are read on and on in the background, otherwise to their end.
+        """Begin to read in the background. With `follow` the sources are read on and on, otherwise to their end.
 
-        `every` is a duration such as "10 s": a batch begins at most so often, with all that came meanwhile. Without it
-        the next batch begins as soon as there is something to read.
+        `every` is a duration such as "10 s": a batch begins at most this often, with all events that came meanwhile.
+        Without it, the next batch begins as soon as there is something to read.
         """
         self._backend.check_open()
         self._operation.start(follow=follow, close=close, every=every, reading=lambda: close_at_exit(self))
 
     @needs_spark
     def wait(self, seconds: float | None = None) -> None:
-        """Until the sources end, one of them fails, `request_stop` is called or the time is over."""
+        """Wait until the sources end, one of them fails, `request_stop` is called or the time is over."""
         self._operation.wait(seconds)
 
     def request_stop(self) -> None:
@@ -319,12 +320,12 @@ class Engine(Steering, Status):
 
     @needs_spark
     def stop(self) -> None:
-        """Stop after the current batch, and raise what went wrong in the background, if anything did."""
+        """Stop after the current batch, and raise the error of the background run, if it failed."""
         self._operation.stop()
 
     @needs_spark
     def close(self) -> None:
-        """Stop, and let go what is held: the locks, files that were for this run alone, and a session of its own."""
+        """Stop, and release the locks, the files of this run alone, and a session that the engine started."""
         try:
             self.stop()
         finally:
@@ -347,8 +348,8 @@ class Engine(Steering, Status):
 
             engine.ask("SELECT max(price) FROM trades [RANGE '4 min']").to_pandas()
 
-        Batches go on meanwhile. The answer says what it was made from and up to which event time. It is the state of
-        the moment when it was asked, or with `isolation="latest"` of the moment when it is answered.
+        Batches go on meanwhile. The answer says what it was made from, and up to which event time it holds. It reflects
+        the moment when it was asked, or with `isolation="latest"` the moment when it is answered.
         """
         require("a question", sql, str, "text")
         return self.answer(sql, isolation=isolation)
@@ -363,7 +364,7 @@ class Engine(Steering, Status):
 
     @needs_spark
     def answer(self, asked: str | Query, *, isolation: str | Isolation | None = None) -> OneAnswer:
-        """Answer a question, also one that was parsed before."""
+        """Answer a question, also a parsed one."""
         self._backend.check_open()
         level = self.options.isolation if isolation is None else chosen("isolation", Isolation, isolation)
         with asking():
@@ -385,11 +386,11 @@ class Engine(Steering, Status):
         return self._answers.results(name, self._backend.session_of_answers)
 
     def aside(self, kind: str) -> list[pa.Table]:
-        """Records that answered no query: kind is 'late', 'ahead', 'malformed' or 'broken'."""
+        """Records that count in no answer: kind is 'late', 'ahead', 'malformed' or 'broken'."""
         return self._answers.aside(kind)
 
     def on_answer(self, call: OnAnswer) -> None:
-        """Call with (query, rows) whenever answers are made. One that raises is logged, and the run goes on."""
+        """Call `call` with (query, rows) for all answers. An exception in it is logged, and the run goes on."""
         self._backend.check_open()
         if call is None:
             raise ArgumentError("on_answer needs a function that is called with the query's name and its rows")

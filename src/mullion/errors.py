@@ -2,7 +2,7 @@
 
 All of them are `MullionError`. Errors about text carry the place in it and print like this:
 
-    unknown column 'prise' in trades
+    unknown column 'prise'
       line 3, column 12
         SELECT sum(prise) FROM trades [RANGE '10 min' SLIDE '5 min']
                    ^^^^^

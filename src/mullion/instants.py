@@ -1,4 +1,4 @@
-"""The numbers that stand where an instant or a reach of time would, and mean something else.
+"""Numbers that stand in the place of an instant or a duration, and mean something else, such as no bound.
 
 Real times and windows stay within 2^60 microseconds of 1970 (`language.limits`), so none of these is a real time, and
 sums of two of them stay within 64 bits.

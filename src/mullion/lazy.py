@@ -1,4 +1,4 @@
-"""Properties that are found when they are first asked for.
+"""Properties that are computed at their first use.
 
 `functools.cached_property` of Python 3.11 holds one lock for all instances of a class while it finds a value: threads
 that each answer a sharing set of their own would wait for one another. Here there is none. Two threads that ask the

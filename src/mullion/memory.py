@@ -1,4 +1,4 @@
-"""How much memory a run may take, and who gets which part of it.
+"""How much memory a run may take, and how it is divided.
 
     limit |== Java: heap ==|= overhead =|================== Python: driver and workers ==================|
                                         |= sub-windows: a half =|= portions: a quarter =|= summaries =|= kept windows =|

@@ -1,4 +1,4 @@
-"""For tests of what stands on Mullion, and of Mullion: replayed batches, crashes at chosen moments.
+"""For tests of Mullion and of programs that use it: replayed batches, crashes at chosen moments.
 
 batches = Replay(tmp_path / "events")
 batches.add([{"ts": "2024-01-01 00:00:01", "x": 1}, ...])

@@ -1,4 +1,4 @@
-"""Work on many things side by side: compiled loops and column operations let other threads go on.
+"""Work in parallel threads: compiled loops and column operations let other threads go on.
 
 Nobody is woken for a single thing. Waking a thread takes as long as many of them do, and on a virtual machine longer;
 and who wakes another one has the interpreter's lock, which all wait for.

@@ -128,7 +128,7 @@ def test_chains_are_ordered_by_what_they_need() -> None:
     assert [names(text) for text in chain] == [wanted] * 4
     assert len({bound(text).predicate for text in chain}) == 1
     left = chain[2].replace("s JOIN", "s LEFT JOIN")
-    with pytest.raises(CheckError, match="which rows of table 'sectors'"):
+    with pytest.raises(CheckError, match="no condition joins table 'sectors'"):
         bound(left)
     mixed = chain[0].replace("trades [] t, close c, sectors s WHERE", "{} JOIN trades [] t ON").partition(" AND")[0]
     mixed = mixed.format("close c LEFT JOIN sectors s ON s.sector = c.sector")
@@ -179,10 +179,10 @@ REFUSED = [
     ("trades [] t, close c WHERE t.symbol = x.symbol", "unknown stream, table or alias 'x'", None),
     ("trades [] t, close c WHERE t.symbol = symbol", "column 'symbol' is ambiguous", "write t.symbol or c.symbol"),
     ("trades [] t, close c WHERE t.symbol = c.symbol AND pric > 1", "unknown column 'pric'", "did you mean 'price'?"),
-    ("trades [] t, close c", "which rows of table 'close'", "WHERE t.symbol = c.symbol"),
-    ("trades [] t, close c WHERE c.symbol = 'A'", "which rows of table 'close'", "equality"),
-    ("trades [] t CROSS JOIN close c", "which rows of table 'close'", "equality"),
-    ("trades [] t LEFT JOIN close c ON t.price > c.cp", "which rows of table 'close'", "ON t.symbol = c.symbol"),
+    ("trades [] t, close c", "no condition joins table 'close'", "WHERE t.symbol = c.symbol"),
+    ("trades [] t, close c WHERE c.symbol = 'A'", "no condition joins table 'close'", "equality"),
+    ("trades [] t CROSS JOIN close c", "no condition joins table 'close'", "equality"),
+    ("trades [] t LEFT JOIN close c ON t.price > c.cp", "no condition joins table 'close'", "ON t.symbol = c.symbol"),
     ("trades [] t, close t WHERE t.symbol = t.symbol", "two sources are called 't'", "name of its own"),
     ("trades [] t, clse c WHERE t.symbol = c.symbol", "unknown stream or table 'clse'", "did you mean 'close'?"),
     ("trades [] t, close [] c WHERE t.symbol = c.symbol", "'close' is a table and has no window", "leave it out"),

@@ -14,10 +14,10 @@ from mullion.language.parse import parse_query
 REFUSED = [
     (
         "SELECT a.k FROM a [], «b []»",
-        "nothing says which rows of 'b' belong to those of 'a'\n  join them by an equality, such as WHERE a.k = b.k",
+        "no condition joins 'b' to 'a'\n  join them by an equality, such as WHERE a.k = b.k",
     ),
-    ("SELECT a.k FROM a [], b [], «c []» WHERE a.k = b.k", "nothing says which rows of 'c' belong to those of 'a'\n"),
-    ("SELECT a.k FROM a [], «b []» WHERE a.v < b.v", "nothing says"),
+    ("SELECT a.k FROM a [], b [], «c []» WHERE a.k = b.k", "no condition joins 'c' to 'a'\n"),
+    ("SELECT a.k FROM a [], «b []» WHERE a.v < b.v", "no condition joins"),
     (
         "SELECT a.k FROM «a [] LEFT JOIN b [] ON a.k = b.k»",
         "a LEFT JOIN of two streams is not supported yet\n  write NOT EXISTS",
@@ -36,24 +36,24 @@ REFUSED = [
     ("SELECT k FROM a [] UNION ALL SELECT k FROM b «[RANGE 1 min SLIDE 2 min]»", ".* different SLIDEs"),
     (
         "SELECT DISTINCT k FROM a «[RANGE 1 h INTERNAL]»",
-        "what DISTINCT or EXISTS gives must expire, so its windows cannot be INTERNAL\n  leave INTERNAL out",
+        "what DISTINCT or EXISTS returns must expire, so its windows cannot be INTERNAL\n  leave INTERNAL out",
     ),
     (
         "SELECT k FROM a «[RANGE 1 h INTERNAL]» WHERE NOT EXISTS (SELECT 1 FROM b [c] WHERE b.k = a.k)",
-        "what NOT EXISTS gives must expire",
+        "what NOT EXISTS returns must expire",
     ),
     (
         "SELECT k FROM a [] WHERE NOT EXISTS (SELECT 1 FROM b «[ROWS 5 INTERNAL]» WHERE b.k = a.k)",
-        "what NOT EXISTS gives",
+        "what NOT EXISTS returns",
     ),
     (
         "SELECT k FROM a [c] WHERE EXISTS (SELECT 1 FROM b «[RANGE 1 h INTERNAL]» WHERE b.k = a.k)",
         "what DISTINCT or EXISTS",
     ),
-    ("SELECT k FROM a [c] EXCEPT ALL SELECT k FROM b «[ROWS 5 INTERNAL]»", "what EXCEPT ALL gives"),
+    ("SELECT k FROM a [c] EXCEPT ALL SELECT k FROM b «[ROWS 5 INTERNAL]»", "what EXCEPT ALL returns"),
     (
         "SELECT DISTINCT s.n FROM (SELECT k, count(*) AS n FROM a «[RANGE 1 h INTERNAL]» GROUP BY k) s",
-        "what DISTINCT or EXISTS gives",
+        "what DISTINCT or EXISTS returns",
     ),
     ("SELECT count(*) AS n FROM a [] WHERE «a.nothing» > 1", "unknown column 'nothing'"),
     ("SELECT count(*) AS n FROM a [] WHERE «b.k» > 1", "unknown stream or alias 'b'"),
@@ -76,7 +76,7 @@ REFUSED = [
     ("SELECT «aa.*» FROM a [], b [] WHERE a.k = b.k", "unknown stream, table or alias 'aa'\n  did you mean 'a'"),
     ("SELECT k FROM «bb [c]»", "unknown stream or table 'bb'\n  did you mean 'b'"),
     ("SELECT x.k FROM a [] x, «b [] x» WHERE x.k = x.k", "two sources are called 'x'"),
-    ("SELECT a.k FROM a [], «t»", "nothing says which rows of table 't' belong to an event"),
+    ("SELECT a.k FROM a [], «t»", "no condition joins table 't' to the stream"),
     ("SELECT t.k FROM «t»", "'t' is a table, and a query needs a stream"),
     ("SELECT a.k FROM a [], t «[]» WHERE a.k = t.k", "'t' is a table and has no window"),
     (
@@ -85,14 +85,14 @@ REFUSED = [
     ),
     (
         "SELECT k FROM a [] WHERE v > 1 OR «EXISTS (SELECT 1 FROM b [] WHERE b.k = a.k)»",
-        "EXISTS within an expression .*\n  let it be a condition",
+        "EXISTS within an expression .*\n  write it as a condition",
     ),
     (
         "SELECT k FROM a [] WHERE EXISTS (SELECT 1 FROM c [] WHERE «c.j < a.v»)",
-        "this condition of EXISTS .*\n  compare with the query around by equalities",
+        "this condition of EXISTS .*\n  compare with the outer query by equalities",
     ),
     ("SELECT k FROM a [] WHERE EXISTS (SELECT 1 FROM c [] WHERE c.k = a.k AND «a.v > 1»)", "this condition of EXISTS"),
-    ("SELECT k FROM a [] WHERE «EXISTS (SELECT 1 FROM c [])»", "nothing in this EXISTS belongs to a row"),
+    ("SELECT k FROM a [] WHERE «EXISTS (SELECT 1 FROM c [])»", "no equality correlates this EXISTS"),
     (
         "SELECT k FROM a [] WHERE EXISTS (SELECT «jj» FROM c [] WHERE c.k = a.k)",
         "unknown column 'jj'\n  did you mean 'j'",
@@ -132,7 +132,7 @@ REFUSED = [
     ("SELECT k FROM («SELECT k FROM a [] LIMIT 3»)", "LIMIT in a sub-query"),
     ("SELECT k FROM («ISTREAM (SELECT k FROM a [])»)", "ISTREAM in FROM .*\n  write "),
     ("SELECT k FROM («DSTREAM (SELECT k FROM a [c])») [RANGE 1 h]", "DSTREAM in FROM"),
-    ("«SELECT k FROM a [c] LIMIT 3»", "LIMIT with a result that is told by its changes .*\n  write RSTREAM"),
+    ("«SELECT k FROM a [c] LIMIT 3»", "LIMIT with a result that is answered by its changes .*\n  write RSTREAM"),
     ("«ISTREAM RESTORE (SELECT k FROM a [c])»", "RESTORE needs windows with a SLIDE"),
     ("«RSTREAM RESTORE (SELECT count(*) FROM a [])»", "RESTORE is for rows"),
     ("CREATE QUERY q MATERIALIZED AS «ISTREAM (SELECT k FROM a [c])»", "MATERIALIZED with ISTREAM"),

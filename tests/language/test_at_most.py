@@ -41,7 +41,7 @@ def test_it_is_read_and_written(text: str) -> None:
     ],
 )
 def test_what_does_not_go_with_it_is_said(window: str, message: str) -> None:
-    with pytest.raises(MullionError, match=f"SLIDE AT MOST does not go with {message}") as caught:
+    with pytest.raises(MullionError, match=f"SLIDE AT MOST cannot be combined with {message}") as caught:
         parse_query(f"SELECT sum(x) AS n FROM s {window}")
     assert "^" in str(caught.value) and "leave AT MOST out" in str(caught.value)
 

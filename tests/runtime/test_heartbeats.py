@@ -129,7 +129,7 @@ def test_a_heartbeat_from_a_callback_is_refused(tmp_path: Path) -> None:
         engine.on_answer(call)
         write_events(tmp_path / "s", 0, EVENTS, rows(1, 7))
         engine.run()
-    assert raised == ["stream 's' is at work in this thread"]
+    assert raised == ["stream 's' is running a batch in this thread"]
 
 
 @dataclass

@@ -52,7 +52,7 @@ def test_what_is_let_go_is_told(tmp_path: Path) -> None:
     assert (counts[110]["n"], counts[110]["is_complete"]) == (0, True), "what went would have left by now"
     fact = {"stream": "a", "window": "a [RANGE 100 us]", "memory": 2, "rows": 1}
     assert stats == {"pairs": [fact], "counts": [fact]}
-    assert "query pairs let 1 row of a [RANGE 100 us] go before their time (MEMORY), and misses pairs of them" in said
+    assert "query pairs evicted 1 row of a [RANGE 100 us] (MEMORY), and misses their later pairs" in said
     assert "memory: 2 rows of a [RANGE 100 us]: beyond it those that leave soonest go first; 1 went so far" in told
     assert "joins keep 2 rows of a window, without the oldest (MEMORY)" in told
 
@@ -105,10 +105,14 @@ def test_marks_are_right_whatever_the_batches(
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        (f"SELECT a.x AS x {JOIN}", CheckError, "joins may let rows of 'a' go, and this query asks for exact answers"),
-        (f"SELECT APPROX avg(a.x) AS m {JOIN}", CheckError, "avg does not go with the MEMORY of 'a'"),
+        (
+            f"SELECT a.x AS x {JOIN}",
+            CheckError,
+            "joins may evict rows of 'a' .MEMORY., and this query asks for exact answers",
+        ),
+        (f"SELECT APPROX avg(a.x) AS m {JOIN}", CheckError, "avg cannot be combined with the MEMORY of 'a'"),
         (f"SELECT APPROX count(*) + 1 AS n {JOIN}", NotSupported, "an expression over bounds with a MEMORY"),
-        (f"SELECT APPROX DISTINCT a.x AS x {JOIN}", CheckError, "DISTINCT does not go with a MEMORY"),
+        (f"SELECT APPROX DISTINCT a.x AS x {JOIN}", CheckError, "DISTINCT cannot be combined with a MEMORY"),
         (f"SELECT APPROX j.x AS x FROM (SELECT a.x AS x {JOIN}) j", NotSupported, "this form of query"),
         ("SELECT APPROX a.x AS x FROM a [ROWS 3], b [RANGE 9 us] WHERE a.k = b.k", CheckError, "a window with ROWS"),
         (

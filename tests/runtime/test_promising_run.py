@@ -175,7 +175,7 @@ def test_the_end_of_a_run_says_what_was_not_told(tmp_path: Path) -> None:
         facts = engine.stats["relations"]["s + t"]["promising"]["q"]
         assert (facts["offered"], facts["told"], facts["expired"]) == (9, 3, 6)
         (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
-        assert sentence == "query q told about 33 % of its results (BUDGET): 6 expired unseen"
+        assert sentence == "query q answered about 33 % of its results (BUDGET): 6 expired unseen"
         assert "told_so_far: 3 of 9 pairs (33 %)" in str(engine.explain("q"))
 
 
@@ -204,7 +204,7 @@ def test_a_summary_on_the_key_lets_estimates_be_asked() -> None:
             assert sorted(found) == sorted(wanted)
             with pytest.raises(CheckError, match="DROP QUERY q first"):
                 engine.execute("DROP SUMMARY keys")
-    with pytest.raises(CheckError, match="no summary counts the key of the join"):
+    with pytest.raises(CheckError, match="no summary is on the key of the join"):
         local_engine(f"{SCRIPT} CREATE QUERY q AS {text};").__enter__()
 
 
@@ -221,8 +221,8 @@ def test_memory_that_is_short_is_told(tmp_path: Path) -> None:
         assert facts["rows_shed"] > 200 and 0 < facts["shed"] == facts["shed_by_memory"] and facts["bytes"] <= 6000
         assert facts["told"] == len(told(engine, "q")) == facts["offered"] - facts["shed"]
         (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
-        wanted = f"query q told about {100 * facts['share']:.0f} % of its results (MEMORY): "
-        assert sentence == f"{wanted}{facts['shed']:,} were shed, {facts['rows_shed']:,} rows were let go"
+        wanted = f"query q answered about {100 * facts['share']:.0f} % of its results (MEMORY): "
+        assert sentence == f"{wanted}{facts['shed']:,} were shed, {facts['rows_shed']:,} rows were evicted"
         explained = str(engine.explain("q"))
         assert "budget 10000 ROWS a step, memory 6000 bytes" in explained and "memory: 6000 bytes for rows" in explained
         assert f"{facts['told']:,} of about {facts['offered']:,} pairs" in explained

@@ -167,7 +167,7 @@ def test_explain_and_the_end_say_what_was_not_told(tmp_path: Path) -> None:
         assert "told_so_far: 3 of 6 rows (50 %); 3 wait, 0 expired unseen, 0 shed" in explained
         assert "last_step: 3 of 6 rows (50 %) in " in explained and "3 wait, the oldest for 2e-06 s" in explained
         (sentence,) = warnings({}, tmp_path, promising=engine.relations.promising)
-        assert sentence == "query q told about 50 % of its results (BUDGET): 3 wait"
+        assert sentence == "query q answered about 50 % of its results (BUDGET): 3 wait"
 
 
 def test_memory_lets_the_least_promising_of_what_waits_go(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_key_that_is_said_to_be_over_lets_state_go() -> None:
 @pytest.mark.parametrize(
     ("clause", "key", "message"),
     [
-        ("", 7, "does not say what its keys are"),
+        ("", 7, "declares no keys that end"),
         (ENDS, (7, 8), "is 1 value, not 2"),
         (ENDS, "seven", "'seven' is no value of 'id', which is bigint"),
         (ENDS, None, "None is no value"),
@@ -118,7 +118,7 @@ def test_a_request_is_taken_once(tmp_path: Path) -> None:
     run(tmp_path)
     assert "is 1 value, not 2" in say(tmp_path, "7", "8")[1]
     code, said = say(tmp_path, "7")
-    assert code == 0 and "7 of Orders is over with the run that is at work, or the next one" in said
+    assert code == 0 and "the run that is active, or the next one, will end the key 7 of Orders" in said
     assert len(list((tmp_path / "state/streams/orders/punctuate").iterdir())) == 1
     run(tmp_path)
     assert not list((tmp_path / "state/streams/orders/punctuate").iterdir())

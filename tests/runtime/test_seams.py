@@ -183,7 +183,7 @@ def test_where_event_time_went_on_past_the_newest_event_windows_over_its_order_b
         world.add([8, 9])
         engine.run(close=True)
         assert told(engine, "late") == [(8, 1), (9, 1)]
-    assert "not answered by late: that is not possible any more: event time has gone on past them" in caplog.text
+    assert "not answered by late: that is not possible any more: event time has passed them" in caplog.text
 
 
 @pytest.mark.parametrize("queries", [{"counts": COUNTS}, {"keys": KEYS}, {"counts": COUNTS, "keys": KEYS}])
@@ -223,7 +223,7 @@ def test_an_engine_that_was_run_is_closed_unless_it_has_a_checkpoint(world: Worl
 
 
 def test_only_input_that_ends_can_be_closed(world: World) -> None:
-    with pytest.raises(MullionError, match="a run that follows has none"):
+    with pytest.raises(MullionError, match="a run that follows its sources has no end"):
         world.run({"counts": COUNTS}, close=True, follow=True)
     with engine_without_spark() as engine:
         engine.execute("CREATE STREAM ticks (timestamp TIMESTAMP, value BIGINT) USING rate TIMESTAMP BY timestamp")

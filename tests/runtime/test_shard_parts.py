@@ -110,7 +110,7 @@ def test_files_of_earlier_versions_are_in_no_order(monkeypatch: pytest.MonkeyPat
 
 def test_a_group_that_cannot_be_cut_is_refused_by_the_name_of_its_query(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms(monkeypatch, 1_000, most=50)
-    with pytest.raises(MullionError, match=r"^query 'sums': some groups that cannot be told apart need ") as told:
+    with pytest.raises(MullionError, match=r"^query 'sums': some groups that cannot be split further need ") as told:
         answers(["sums"], batches(3))
     assert told.value.hint is not None and told.value.hint.startswith("at least --memory 2GB")
 

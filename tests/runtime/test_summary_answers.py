@@ -344,7 +344,7 @@ def test_a_summary_that_a_preference_needs_stays_across_a_restart(tmp_path: Path
 
 def test_a_preference_without_a_summary_is_refused() -> None:
     with (
-        pytest.raises(MullionError, match="no summary counts the key of the join"),
+        pytest.raises(MullionError, match="no summary is on the key of the join"),
         local_engine(PREFERRED.replace("CREATE SUMMARY ks ON a(k)", "CREATE SUMMARY ks ON a(ts)")),
     ):
         pass

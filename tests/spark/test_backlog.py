@@ -132,7 +132,7 @@ def test_rows_that_the_driver_cannot_hold_are_refused_before_they_are_read(
 ) -> None:
     write(tmp_path / "s", 0, range(40))
     monkeypatch.setattr(Memory, "most_rows", lambda self, row_bytes: 39)
-    with pytest.raises(SourceError, match="stream 's' has 40 events, and memory is for 39: joins, row"):
+    with pytest.raises(SourceError, match="stream 's' has 40 events, and memory has room for 39: joins, row"):
         run(spark, tmp_path, "small")
 
 

@@ -93,7 +93,10 @@ def test_a_checkpoint_of_another_format_is_refused(
         local_engine(SCRIPT, checkpoint=tmp_path),
     ):
         pass
-    assert refused.value.hint == "finish it with the Mullion that made it, or start with a new checkpoint directory"
+    assert (
+        refused.value.hint
+        == "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
+    )
 
 
 def test_a_commit_of_another_format_is_refused(tmp_path: Path) -> None:

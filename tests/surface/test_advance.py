@@ -32,7 +32,7 @@ def test_a_request_is_left_for_the_next_run(tmp_path: Path) -> None:
     write_events(tmp_path / "s", 0, EVENTS, [{"ts": 1_000_000, "k": "a", "v": 1}, {"ts": 7_000_000, "k": "a", "v": 1}])
     assert run(tmp_path) == 1
     code, said = advance(tmp_path, "S", "1970-01-01 01:00")
-    assert code == 0 and "event time of S goes on to 1970-01-01 01:00" in said
+    assert code == 0 and "will move event time of S to 1970-01-01 01:00" in said
     assert run(tmp_path) == 3
     assert run(tmp_path) == 3
 

@@ -98,7 +98,7 @@ class TestEvery:
     @pytest.mark.parametrize(
         ("every", "follow", "sentence"),
         [
-            ("10 s", False, "a batch every so often is for runs that follow their sources"),
+            ("10 s", False, "'every' is for runs that follow their sources"),
             ("10 us", True, "a batch every '10 us' is too often"),
             ("ten", True, "."),
             (10, True, "every is a duration such as '10 s' or None, not the int 10"),

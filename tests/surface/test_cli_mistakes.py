@@ -91,7 +91,7 @@ class TestMistakes:
     def test_a_setting_that_is_none(self, here: Path) -> None:
         result = inside("run", "script.sql", "--out", "nothing", "--conf", "memory=2g")
         assert result.code == 1
-        assert "error: --conf memory=2g is no setting" in result.stderr
+        assert "error: --conf memory=2g is not a setting of Spark" in result.stderr
 
     def test_misspelt_commands_and_options_are_recognised(self) -> None:
         assert "'explain'" in inside("explian").stderr

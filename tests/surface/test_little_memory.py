@@ -102,4 +102,4 @@ def test_state_that_does_not_fit_names_the_query(backlog: Path, tmp_path: Path) 
     assert done.returncode == 1
     assert "error: query 'much' keeps about" in done.stderr
     assert "Python has 640 MB of 1.5 GB" in done.stderr
-    assert "asks for at least --memory " in done.stderr
+    assert "needs at least --memory " in done.stderr

@@ -107,7 +107,7 @@ class HyperLogLog(Sketched):
 
     def read(self, written: bytes) -> DistinctValues:
         if not written.startswith(FORMAT):
-            hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+            hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
             raise CheckpointError(
                 "the checkpoint has approx_count_distinct in the format of an earlier version", hint=hint
             )

@@ -1,1 +1,1 @@
-"""Relations that change with time: the nodes, and the streams and tables that they stand on."""
+"""Relations that change with time: the nodes, and the streams and tables below them."""

@@ -110,7 +110,7 @@ class Stream(_WithColumns):
         if type_ != BOOLEAN:
             raise CheckError(f"PUNCTUATE WHEN needs a condition, and {render(when)} is {type_}", place)
         if is_event_only(when):
-            raise CheckError("PUNCTUATE WHEN must be a condition that is computed beside Spark", place)
+            raise CheckError("PUNCTUATE WHEN must be a condition that Mullion computes without Spark", place)
         return replace(self, punctuation=replace(punctuation, columns=columns, when=when))
 
     def _weighed(self, shedding: Shedding) -> Stream:

@@ -48,18 +48,18 @@ def over_found(query: Query, sources: list[tuple[Named, Stream]], streams: Mappi
     named, stream = sources[0]
     place = named.place or query.place
     if not query.approximate and not all(own.memory is not None and own.memory.marks for _, own in sources):
-        hint = "write SELECT APPROX to have what is found, or let the stream say MEMORY ... MARK EXACT"
-        message = f"joins may let rows of '{stream.name}' go, and this query asks for exact answers"
+        hint = "write SELECT APPROX for bounds, or MEMORY ... MARK EXACT in CREATE STREAM"
+        message = f"joins may evict rows of '{stream.name}' (MEMORY), and this query asks for exact answers"
         raise CheckError(message, place, hint=hint)
     beside = {"WHEN BEHIND SHED": reads_shed_streams(query, streams), PREFERENCE: query.preference is not None}
     for other, is_there in beside.items():
         if is_there:
             what = f"a join with {other} beside the MEMORY of '{stream.name}'"
-            raise NotSupported(what, place, hint="leave one of both out: what is missing would not be known")
+            raise NotSupported(what, place, hint="leave one of the two out: what is missing would not be known")
     own = [source for source in leaves(query.source) if isinstance(source, Named)]
     if len(own) < len(leaves(query.source)) or any(source not in own for source, _ in sources) or has_exists(query):
         what = f"this form of query over joins of '{stream.name}', which has a MEMORY"
-        raise NotSupported(what, query.place, hint="take aggregates, or rows of joins, without EXISTS and sub-queries")
+        raise NotSupported(what, query.place, hint="use aggregates, or rows of joins, without EXISTS and sub-queries")
     refuse_around(query, place, MEMORY)
     query = replace(query, approximate=False)
     if not is_aggregating(query):
@@ -86,5 +86,7 @@ def _check_windows(join: Join, place: Place | None) -> None:
     refuse_below(join, place, MEMORY)
     for scan in scans(join):
         if scan.window.attribute is not None:
-            hint = "take [RANGE ...] over event time: rows go by it"
-            raise CheckError("a window with WATTR does not go with a MEMORY", scan.window.place or place, hint=hint)
+            hint = "use [RANGE ...] over event time, by which rows leave"
+            raise CheckError(
+                "a window with WATTR cannot be combined with a MEMORY", scan.window.place or place, hint=hint
+            )

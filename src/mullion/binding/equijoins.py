@@ -164,7 +164,7 @@ class _Joining:
         common = [name for name, t in second.columns if name.lower() in first.spelling and t != TIMESTAMP]
         columns = (common[0], common[0]) if common else (_a_key(first), _a_key(second))
         names = [qualifier_of(self.scope.sources[number]) or "the sub-query" for number in numbers]
-        message = f"nothing says which rows of '{names[1]}' belong to those of '{names[0]}'"
+        message = f"no condition joins '{names[1]}' to '{names[0]}'"
         hint = f"join them by an equality, such as WHERE {names[0]}.{columns[0]} = {names[1]}.{columns[1]}"
         return CheckError(message, self.scope.sources[numbers[1]].place, hint=hint)
 

@@ -95,7 +95,7 @@ class SampledUnits:
         if node.function in OF_THE_SAMPLE and not (node.distinct and node.function not in ("min", "max")):
             return node
         written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
-        hint = "of the kept events alone it can be had by MARK EXACT on the stream"
+        hint = "MARK EXACT in CREATE STREAM computes it from the kept events alone"
         raise NotSupported(f"{written} in SELECT APPROX over a stream that may shed", node.place, hint=hint)
 
     def _quantile(self, node: AggregateCall) -> AggregateCall:
@@ -109,7 +109,7 @@ class SampledUnits:
             return None
         if len(self.units) > MOST_UNITS:
             what = f"the standard error of {node.function} over a join of {len(self.units)} sources that may shed"
-            hint = f"let at most {MOST_UNITS} of them shed: it is made of a sum for each set of them"
+            hint = f"let at most {MOST_UNITS} of them shed: the error has a sum for each set of them"
             raise NotSupported(what, node.place, hint=hint)
         sums = _Sums(self, node)
         one = sums.indicator

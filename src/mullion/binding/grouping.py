@@ -134,7 +134,7 @@ class GroupBinder:
             hint = closest(column.name, known)
             raise CheckError(f"unknown column '{column.name}' in {self.what}", column.place, hint=hint)
         written = render(column)
-        hint = f"add {written} to GROUP BY, or take an aggregate of it such as max({written})"
+        hint = f"add {written} to GROUP BY, or use an aggregate of it, such as max({written})"
         raise CheckError(f"column '{column.name}' is neither grouped nor aggregated", column.place, hint=hint)
 
     def _aggregate(self, node: AggregateCall) -> int:
@@ -202,7 +202,7 @@ class GroupBinder:
             is_one = False
         if not is_one:
             hint = f"write a constant of the type {type_}"
-            message = f"{node.function} is asked for {render(constant)}, which no {type_} is equal to"
+            message = f"{node.function} is asked for {render(constant)}, which no {type_} equals"
             raise CheckError(message, constant.place or node.place, hint=hint)
         return value
 

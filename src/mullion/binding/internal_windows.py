@@ -22,7 +22,7 @@ def check_internal(query: Query, root: Node) -> None:
     for node in nodes(root):
         where = RULED_OUT.get(type(node))
         if where is not None and any(window.internal for window in _windows(node)):
-            message = f"what {where} gives must expire, so its windows cannot be INTERNAL"
+            message = f"what {where} returns must expire, so its windows cannot be INTERNAL"
             hint = "leave INTERNAL out: duplicates and rows with a match would stay in the result for ever"
             raise CheckError(message, next(_written(query), query.place), hint=hint)
 

@@ -251,7 +251,7 @@ class Attaching:
         first = qualifier_of(self.parts.sources[self.base])
         common = [name for name in table.types if name.lower() in self.scope.relations[self.base].spelling]
         column = next(iter(common or table.types), "key")
-        message = f"nothing says which rows of table '{table.name}' belong to an event"
+        message = f"no condition joins table '{table.name}' to the stream"
         equality = f"{first}.{column} = {name}.{column}"
         clause = "ON" if number in self.optional else "WHERE"
         return CheckError(message, source.place, hint=f"join it by an equality, such as {clause} {equality}")

@@ -1,4 +1,4 @@
-"""What does not go with a join, or a selection, of which a part is told: it would make wrong rows of it, not fewer."""
+"""What a partial join or selection cannot be combined with: from a part it would make wrong rows, not fewer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def refuse_around(query: Query, place: Place | None, beside: str = PREFERENCE) -
         (output is not None and output.restore, "RESTORE"),
     ]:
         if there:
-            hint = "of a part of the rows it would make rows that the answer does not have: leave one of both out"
-            raise CheckError(f"{what} does not go with {beside}", place, hint=hint)
+            hint = "a part of the rows would make rows that the whole answer does not have: leave one of the two out"
+            raise CheckError(f"{what} cannot be combined with {beside}", place, hint=hint)
     if query.union:
         raise NotSupported(f"UNION ALL with {beside}", place, hint="write a query for each part")
 
@@ -31,19 +31,19 @@ def refuse_around(query: Query, place: Place | None, beside: str = PREFERENCE) -
 def refuse_below(node: Node, place: Place | None, beside: str = PREFERENCE) -> None:
     """What stands below it."""
     reasons = {AntiJoin: "NOT EXISTS", Difference: "EXCEPT ALL", Distinct: "DISTINCT or EXISTS"}
-    hint = "it asks which rows there are not, and a part of the rows does not tell: leave one of both out"
+    hint = "it depends on which rows are absent, which a part of the rows does not show: leave one of the two out"
     for below in nodes(node):
         if type(below) in reasons:
-            raise CheckError(f"{reasons[type(below)]} does not go with {beside}", place, hint=hint)
+            raise CheckError(f"{reasons[type(below)]} cannot be combined with {beside}", place, hint=hint)
         if isinstance(below, Scan) and (below.window.rows is not None or below.window.internal):
             what = "ROWS" if below.window.rows is not None else "INTERNAL"
-            how = "take [RANGE ...]: what waits must know when its rows leave"
-            raise CheckError(f"a window with {what} does not go with {beside}", place, hint=how)
+            how = "use [RANGE ...]: results that wait need the time at which their rows leave"
+            raise CheckError(f"a window with {what} cannot be combined with {beside}", place, hint=how)
         if isinstance(below, TableLookup) and below.retroactive:
-            how = "leave RETROACTIVE out: what was told would have to be taken back"
-            raise CheckError(f"a RETROACTIVE table does not go with {beside}", place, hint=how)
+            how = "leave RETROACTIVE out: answers would have to be taken back"
+            raise CheckError(f"a RETROACTIVE table cannot be combined with {beside}", place, hint=how)
     if node.pattern is Pattern.STRICT:
-        where, how = "in FROM", "take the stream itself: what was told would have to be taken back"
+        where, how = "in FROM", "use the stream itself: answers would have to be taken back"
         if isinstance(node, Join):
             where, how = "below the join", "join the streams themselves"
-        raise CheckError(f"an aggregate {where} does not go with {beside}", place, hint=how)
+        raise CheckError(f"an aggregate {where} cannot be combined with {beside}", place, hint=how)

@@ -59,7 +59,7 @@ def preferred(query: Query, layout: Layout, summaries: Iterable[SummaryOn]) -> L
     if not isinstance(layout.node, Join):
         if any(isinstance(below, Join) for below in nodes(layout.node)):
             hint = "write it in a query that joins streams and does nothing else in FROM"
-            raise NotSupported("WITH PREFERENCE over what is made of a join", preference.place, hint=hint)
+            raise NotSupported("WITH PREFERENCE over the result of a join", preference.place, hint=hint)
         if is_aggregating(query):
             hint = "leave the PREFERENCE out: an aggregate over one stream is answered exactly"
             raise NotSupported("an aggregate over a selection with a PREFERENCE", preference.place, hint=hint)

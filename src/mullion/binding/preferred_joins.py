@@ -101,10 +101,10 @@ class Stack:
             about = [(side, join) for join in self.joins for side in join if side.is_about(call)]
             if not about:
                 key = (own or self.inputs)[0].key
-                hint = f"take the column that joins the streams: estimate({key})"
-                raise CheckError("estimate is about a key of the join", call.place, hint=hint)
+                hint = f"use the column that joins the streams: estimate({key})"
+                raise CheckError("estimate takes a key of the join", call.place, hint=hint)
             if not any(map(self._summary, (side for _, join in about for side in join))):
-                raise CheckError("no summary counts the key of the join", call.place, hint=about[0][0].hint)
+                raise CheckError("no summary is on the key of the join", call.place, hint=about[0][0].hint)
         return written
 
     # The joins
@@ -173,7 +173,7 @@ class Stack:
         """The ages at which rows of an input pass into an older granularity, by its summary or that of another."""
         summary = self._summary(side) or self._summary(other) or next(iter(self.known), None)
         if summary is None:
-            message = "FADE goes by the granularities of a summary, and none is on the key of the join"
+            message = "FADE needs the granularities of a summary, and no summary is on the key of the join"
             raise CheckError(message, self.preference.place, hint=side.hint)
         return ages_of(summary)
 

@@ -35,7 +35,7 @@ def preferred_rows(layout: Layout, preference: Preference, summaries: Sequence[S
     if fade != 1 and summary is None:
         stream = scans(layout.node)[0]
         hint = create_hint(stream.stream, stream.columns[-1][0])
-        message = "FADE goes by the granularities of a summary, and none is on a column of the selection"
+        message = "FADE needs the granularities of a summary, and no summary is on a column of the selection"
         raise CheckError(message, preference.place, hint=hint)
     ages = () if summary is None or (fade == 1 and memory is None) else ages_of(summary)
     budget = replace(preference.budget or Budget(), place=None)
@@ -54,14 +54,14 @@ class _Counting:
         (own,) = call.args
         origin = self.node.traced(own) if isinstance(own, Column) else None
         if origin is None or not isinstance(origin[1], Column):
-            hint = "take a column of a stream, on which a summary is"
-            raise CheckError("estimate is about a column of a stream", call.place, hint=hint)
+            hint = "use a column that has a summary"
+            raise CheckError("estimate takes a column of a stream", call.place, hint=hint)
         stream, column = origin[0].stream, origin[1].name
         if not any((summary.stream, summary.column) == (stream, column) for summary in self.summaries):
             raise CheckError(f"no summary counts '{column}' of {stream}", call.place, hint=create_hint(stream, column))
         plain = shared(Column(own.name)) if isinstance(own, Column) else own
         if self.column not in (None, plain):
-            hint = "take estimates of one column"
+            hint = "use estimates of one column"
             raise NotSupported("estimates of several columns in one PREFERENCE", call.place, hint=hint)
         self.column = plain
 

@@ -65,8 +65,8 @@ def over_preferred(query: Query, join: Promising) -> Query:
     preference = query.preference
     assert preference is not None
     if query.approximate and not join.weighs:
-        hint = "take WEIGHTED, a fair sample; of DESC and ASC aggregates are bounds, and say so without APPROX"
-        message = f"{preference.kind.upper()} does not go with SELECT APPROX"
+        hint = "use WEIGHTED, a fair sample; with DESC and ASC, aggregates are bounds: leave APPROX out"
+        message = f"{preference.kind.upper()} cannot be combined with SELECT APPROX"
         raise CheckError(message, preference.place, hint=hint)
     kind, sample = f"PREFERENCE {preference.kind.upper()}", _sample(join) if join.weighs else None
     return over_a_part(query, Part(PREFERENCE, kind, preference.place, sample))
@@ -92,7 +92,7 @@ class _Rewriting:
         query = self._query
         for item in query.items:
             if self._has_bounds(item.expr) and not isinstance(item.expr, AggregateCall):
-                hint = "take the aggregates themselves, and compute with them where the answers are read"
+                hint = "select the aggregates themselves, and compute with them where you read the answers"
                 place = item.place or item.expr.place or self._part.place
                 raise NotSupported(f"an expression over bounds with {self._part.beside}", place, hint=hint)
         if query.having is not None:
@@ -110,18 +110,18 @@ class _Rewriting:
         if self._sample is not None and node.function in _ESTIMATED:
             return self._sample.estimate(node)
         if node.function == "sum" and not never_negative(node.args[0], node.where, self._query.where):
-            why = "where values may be negative a part says nothing of the whole: add FILTER (WHERE x >= 0), or write "
+            why = "if values may be negative, the sum of a part is no bound: add FILTER (WHERE x >= 0), or write "
             raise self._refused(node, f"{why}sum(abs(x)) or sum(greatest(x, 0))")
         if node.function not in _BOUNDS:
             takes = [*_BOUNDS, *(["avg"] if self._sample is not None else [])]
             has_choice = self._part.beside == PREFERENCE and self._sample is None and node.function in _ESTIMATED
             other = "; WEIGHTED estimates it" if has_choice else ""
-            raise self._refused(node, f"a part of the rows does not tell: take {', '.join(takes)}{other}")
+            raise self._refused(node, f"a part of the rows does not determine it: use {', '.join(takes)}{other}")
         return node
 
     def _refused(self, node: AggregateCall, why: str) -> CheckError:
         written = f"{node.function}(DISTINCT ...)" if node.distinct else node.function
-        message = f"{written} does not go with {self._part.kind}"
+        message = f"{written} cannot be combined with {self._part.kind}"
         return CheckError(message, node.place, hint=why)
 
     def _marks(self) -> Iterator[Item]:
@@ -170,6 +170,6 @@ class _Rewriting:
         return isinstance(expr, AggregateCall) and self._side(expr) == side
 
     def _wrong_side(self, condition: Expr) -> CheckError:
-        message = "HAVING would let groups pass that do not when all pairs are there"
-        hint = "compare a count, a sum or a max by >, a min by <, with what is no bound"
+        message = "HAVING would pass groups that fail once all pairs are there"
+        hint = "compare a count, a sum or a max by >, or a min by <, with a value that is no bound itself"
         return CheckError(message, condition.place or self._part.place, hint=hint)

@@ -44,7 +44,7 @@ def promised(placed: Expr, types: Mapping[str, Type], estimated: Callable[[Call]
         if isinstance(node, Call) and node.function == "estimate":
             if len(node.args) != 1:
                 hint = "such as estimate(s.k)"
-                raise CheckError("estimate takes one value, which a summary counts", node.place, hint=hint)
+                raise CheckError("estimate takes one value, a column with a summary", node.place, hint=hint)
             estimated(node)
             return Column(ESTIMATE, place=node.place)
         if isinstance(node, Call) and node.function not in NAMES:

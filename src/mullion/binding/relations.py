@@ -96,7 +96,7 @@ def _check_backfill(query: Query, root: Node, materialized: Iterable[Relation]) 
     parts = set(nodes(root))
     read = [relation for relation in materialized if relation.root in parts and not relation.backfill]
     if query.backfill and read:
-        why = f"it reads '{read[0].name}', which holds nothing from before it was there"
+        why = f"it reads '{read[0].name}', which holds nothing from before it entered"
         hint = f"leave BACKFILL out, or give it to '{read[0].name}' too"
         raise NotSupported(f"BACKFILL of this query ({why})", query.place, hint=hint)
 
@@ -191,7 +191,7 @@ def _output(query: Query, root: Node, clock: Clock) -> tuple[str, Window | None,
         hint = "materialise the query within it"
         raise NotSupported(f"MATERIALIZED with {kind.upper()}", around.place, hint=hint)
     if query.limit is not None and (query.materialized or kind not in ("rstream", "wstream")):
-        what = "MATERIALIZED" if query.materialized else "a result that is told by its changes"
+        what = "MATERIALIZED" if query.materialized else "a result that is answered by its changes"
         hint = "write RSTREAM (SELECT ... LIMIT n)" + ("" if clock.slide else ", or give the windows a SLIDE")
         raise NotSupported(f"LIMIT with {what}", query.place, hint=None if query.materialized else hint)
     window = None if around is None else around.window
@@ -211,7 +211,7 @@ def _default_output(root: Node, clock: Clock) -> str:
 
 def _check_output(output: Output, root: Node, clock: Clock) -> None:
     if output.restore and clock == CONTINUOUS:
-        hint = "it adds what came and went between two answers: give the windows a SLIDE, or leave RESTORE out"
+        hint = "it adds rows that came and left between two answers: give the windows a SLIDE, or leave RESTORE out"
         raise CheckError("RESTORE needs windows with a SLIDE", output.place, hint=hint)
     if output.restore and is_aggregates(root):
         message = "RESTORE is for rows: no group comes and goes between two answers"

@@ -19,18 +19,18 @@ def check_scheduled(query: Query, output: str, clock: Clock) -> None:
         return
     around = query.output
     if query.materialized:
-        raise _refused("MATERIALIZED", "others look at what is kept at their own instants", query.place)
+        raise _refused("MATERIALIZED", "other queries read the kept result at their own instants", query.place)
     if around is None and output == "istream":
-        raise _refused("INTERNAL windows", "results that stay are emitted as they come", query.place)
+        raise _refused("INTERNAL windows", "results that do not expire are answered as they come", query.place)
     if around is not None and (around.restore or around.kind not in ("rstream", "wstream")):
         written = f"{around.kind.upper()}{' RESTORE' if around.restore else ''}"
-        raise _refused(written, "what came or went since the answer before depends on when that was", around.place)
+        raise _refused(written, "the changes since the last answer would depend on when that was", around.place)
 
 
 def check_scheduled_within(within: Clock, around: Clock, place: Place | None) -> None:
     """Refuse to schedule a query whose results are events to another that keeps another time."""
     if within.at_most and within != around:
-        raise _refused("a window over the results", "these are events to the query around, at every instant", place)
+        raise _refused("a window over the results", "the outer query needs them as events at every instant", place)
 
 
 def _refused(what: str, why: str, place: Place | None) -> NotSupported:

@@ -103,7 +103,7 @@ class Scope:
     ) -> Expr:
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Exists):
-                hint = "let it be a condition of WHERE by itself, joined by AND"
+                hint = "write it as a condition of its own in WHERE, joined by AND"
                 raise NotSupported("EXISTS within an expression", node.place, hint=hint)
             if not isinstance(node, Column):
                 return None

@@ -94,7 +94,7 @@ def _grouped_in_one_window(query: Query, layout: Layout, clock: Clock) -> Select
     (scan,) = scans(layout.node)
     if not query.group_by and not any(isinstance(node, AggregateCall) for i in query.items for node in walk(i.expr)):
         known_functions(*(item.expr for item in query.items))
-        hint = "take an aggregate such as count(*), or GROUP BY"
+        hint = "use an aggregate such as count(*), or GROUP BY"
         raise NotSupported("a query without aggregates", query.items[0].place or query.place, hint=hint)
     if layout.scope.alone:
         groups = SELECTS.groups(query, scan, layout)
@@ -144,7 +144,7 @@ def _grouped(query: Query, layout: Layout, clock: Clock) -> Selected:
     _refuse_event_only(query)
     groups = _groups(query, grouping, layout)
     if clock.slide is None and any(bound.function == DECAYED_NOW for bound in grouping.aggregates):
-        hint = "give its windows a SLIDE: without one it would be another at every moment"
+        hint = "give its windows a SLIDE: without one, its value would change at every moment"
         raise NotSupported("decay in a query that is answered at every change", query.place, hint=hint)
     for expr in (*grouping.keys, *(e for a in grouping.aggregates for e in a.expressions())):
         if is_event_only(expr):
@@ -191,7 +191,7 @@ def _projected(query: Query, items: Sequence[Item], layout: Layout, resolved: Re
         expr, type_ = resolved(term.expr)
         known = next((name for name, column, _ in projected_items if column == expr), None)
         if known is None and query.distinct:
-            hint = "select what it orders by, too"
+            hint = "select the columns of ORDER BY too"
             raise CheckError("with DISTINCT, ORDER BY takes columns of the answer", term.place, hint=hint)
         if known is None:
             known = f"o{len(projected_items) - len(columns)}"

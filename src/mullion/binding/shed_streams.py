@@ -99,17 +99,17 @@ def answered_from_kept(query: Query, streams: Mapping[str, Stream], *, by_slices
         return query
     if query.preference is not None and is_aggregating(query) and len(leaves(query.source)) > 1:
         what = f"an aggregate with a PREFERENCE (stream {shed[0].loses})"
-        hint = "leave one of both out: the errors of pairs that were drawn of events that were drawn are not known"
+        hint = "leave one of the two out: the errors of pairs drawn from sampled events are not known"
         raise NotSupported(what, query.preference.place, hint=hint)
     if not query.approximate and not all(source.shedding.marks for source in shed):
-        hint = "write SELECT APPROX to have them estimated, or let the stream say WHEN BEHIND SHED ... MARK EXACT"
+        hint = "write SELECT APPROX for estimates, or WHEN BEHIND SHED ... MARK EXACT in CREATE STREAM"
         place = shed[0].named.place or query.place
         raise CheckError(f"stream {shed[0].loses}, and this query asks for exact answers", place, hint=hint)
     own = [source for source in leaves(query.source) if isinstance(source, Named)]
     nested = len(own) < len(leaves(query.source)) or any(source.named not in own for source in shed)
     if nested or query.distinct or query.union or query.excepted or query.materialized or has_exists(query):
         what = f"this form of query (stream {shed[0].loses})"
-        hint = "take aggregates, or rows of streams and joins, without DISTINCT, UNION, EXCEPT, EXISTS, sub-queries"
+        hint = "use aggregates, or rows of streams and joins, without DISTINCT, UNION, EXCEPT, EXISTS, sub-queries"
         raise NotSupported(what, query.place, hint=hint)
     tallied = by_slices and _is_tallied(shed[0].named.window)
     return _Rewriting(query, shed, _Events(own, streams), tallied=tallied).query()
@@ -202,8 +202,8 @@ class _Rewriting:
         for source in self._shed:
             window = source.named.window
             if window is not None and _counts_events(window):
-                hint = "take a window in time, such as [RANGE '1 min' SLIDE '1 min']"
-                what = f"SELECT APPROX over so many events of '{source.stream.name}', some of which may have been shed"
+                hint = "use a window in time, such as [RANGE '1 min' SLIDE '1 min']"
+                what = f"SELECT APPROX over a window that counts events of '{source.stream.name}', which may shed them"
                 raise NotSupported(what, window.place or self._query.place, hint=hint)
 
 

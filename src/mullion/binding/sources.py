@@ -81,7 +81,7 @@ class BindingContext:
 def over_results(node: Node, window: Window, clock: Clock, place: Place | None) -> ResultWindow:
     """A window over the new results of a query that is answered at these instants."""
     if clock != CONTINUOUS and not is_aggregates(node):
-        hint = "leave out the SLIDE within the query: its results count from when they come"
+        hint = "leave out the inner SLIDE: its results are events from the time at which they come"
         raise NotSupported("a window over the rows of a query with SLIDE", place, hint=hint)
     return ResultWindow(node, result_window(window))
 
@@ -182,7 +182,7 @@ def _sides(condition: Expr, scope: Scope) -> tuple[Expr, Expr]:
             alone = _looks_out(outer) and not scope.sources_of(outer)
             if alone and scope.sources_of(inner) and not _looks_out(inner):
                 return outer, inner
-    hint = "compare with the query around by equalities alone, such as inner.k = outer.k"
+    hint = "compare with the outer query by equalities alone, such as inner.k = outer.k"
     raise NotSupported("this condition of EXISTS", condition.place, hint=hint)
 
 
@@ -196,7 +196,9 @@ class _Bases:
         if not bases:
             hint = "join it to a stream with a window"
             if scope.outer is not None:
-                hint = "JOIN it to the stream instead; for NOT EXISTS, LEFT JOIN it and keep where its column IS NULL"
+                hint = (
+                    "JOIN it to the stream instead; for NOT EXISTS, LEFT JOIN it and keep the rows whose column IS NULL"
+                )
             message = f"'{scope.relations[0].name}' is a table, and a query needs a stream"
             raise CheckError(message, scope.sources[0].place, hint=hint)
         self.bases = sorted(bases, key=lambda i: (not isinstance(scope.relations[i], Stream), i))

@@ -49,7 +49,7 @@ def _semi_join(left: Node, right: Node, left_keys: tuple[Expr, ...], right_keys:
 
 def _keys(layout: Layout, inside: Read, exists: Exists) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     if not inside.correlated:
-        message = "nothing in this EXISTS belongs to a row of the query around it"
+        message = "no equality correlates this EXISTS with the outer query"
         raise CheckError(message, exists.place, hint="add an equality to its WHERE, such as inner.k = outer.k")
     pairs = []
     for outer, inner in inside.correlated:

@@ -68,7 +68,7 @@ def checked_window(window: Window | None, stream: Stream, place: Place | None) -
     if window.rows is not None:
         raise CheckError("a window of ROWS has no WATTR: rows are ordered by event time", window.place)
     if not type_.is_integer and type_.kind not in ("timestamp", "timestamp_ntz", "date"):
-        hint = "take a column of whole numbers, dates or timestamps"
+        hint = "use a column of whole numbers, dates or timestamps"
         raise CheckError(f"a window cannot go over '{attribute}', which is {type_}", window.place, hint=hint)
     if not type_.is_integer:
         return _in_time(replace(window, attribute=attribute))

@@ -18,8 +18,8 @@ def check_close(streams: Iterable[tuple[str, bool]], *, follow: bool) -> None:
     """Whether a run can be closed: its streams, and whether each ends by itself."""
     if follow:
         raise MullionError(
-            "close answers all windows at the end of the input, and a run that follows has none",
-            hint="follow without it; when nothing more will come, run once more with it and without follow",
+            "close answers all windows at the end of the input, and a run that follows its sources has no end",
+            hint="follow without close; at the end of the stream, run once with close and without follow",
         )
     for name, ends in streams:
         if not ends:
@@ -47,7 +47,7 @@ def other_rows(stream: str) -> CheckpointError:
     """A static DataFrame is not what an earlier run has read."""
     return CheckpointError(
         f"the DataFrame of stream '{stream}' does not hold the rows that the checkpoint was made with",
-        hint="a static DataFrame is read once, whole: for input that grows take spark.readStream or CREATE STREAM; "
+        hint="a static DataFrame is read once, whole: for input that grows use spark.readStream or CREATE STREAM; "
         "or start with a new checkpoint directory",
     )
 

@@ -69,14 +69,14 @@ def checked_summary(
         raise CheckError(f"unknown kind of summary '{kind}'", place, hint=hint)
     options = _options(create, kind, kinds[kind].options)
     if create.granularity * create.rate ** (create.depth - 1) > LONGEST:
-        hint = "take a shorter granularity, a smaller rate or a smaller depth"
+        hint = "use a shorter granularity, a smaller rate or a smaller depth"
         raise CheckError("the oldest granularity is longer than 10,000 years", place, hint=hint)
     longest = create.longest or max(create.granularity // create.rate, 1)
     if longest > create.granularity:
         raise CheckError("a zone of the newest granularity cannot be longer than this", place, hint="lower longest")
     least = LEAST_ZONES * kinds[kind](**dict(options)).nbytes
     if create.memory is not None and create.memory < least:
-        hint = f"write MEMORY '{-(-least // KB)} KB' at the least, or take smaller options"
+        hint = f"write MEMORY '{-(-least // KB)} KB' at least, or use smaller options"
         raise CheckError(f"MEMORY holds fewer than {LEAST_ZONES} zones of {kind}", place, hint=hint)
     drift = DRIFT if create.drift is None else create.drift
     return StreamSummary(

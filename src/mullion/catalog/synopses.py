@@ -12,8 +12,8 @@ from mullion.language.script import CreateSynopsis
 def check_whole(stream: Stream, what: str, place: Place | None) -> None:
     """Refuse a structure that is to see every event, over a stream that may lose some."""
     if stream.shedding is not None and stream.shedding.drops_events:
-        hint = "take SELECT APPROX, or let the stream say WHEN BEHIND WAIT"
-        raise CheckError(f"{what} cannot tell of '{stream.name}', which may shed events", place, hint=hint)
+        hint = "use SELECT APPROX, or WHEN BEHIND WAIT in CREATE STREAM"
+        raise CheckError(f"{what} cannot cover '{stream.name}', which may shed events", place, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def checked_synopsis(create: CreateSynopsis, stream: Stream) -> StreamSynopsis:
     column = stream.column(create.column, create.column_place or create.place)
     type_ = stream.types[column]
     if not type_.is_fractional and type_.kind not in ("tinyint", "smallint", "int"):
-        hint = "take a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"
+        hint = "use a column of DOUBLE, FLOAT, INT, SMALLINT or TINYINT"
         raise CheckError(f"a synopsis cannot hold '{column}', which is {type_}", create.place, hint=hint)
     boundaries = tuple(float(literal.value) for literal in create.boundaries)
     return StreamSynopsis(create.name, stream.name, column, create.kind, create.rows, create.buckets, boundaries)

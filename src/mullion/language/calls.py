@@ -208,7 +208,7 @@ def _about_nulls(c: TokenReader, function: str, args: tuple[Expr, ...]) -> tuple
     if function not in ("first", "last"):
         raise NotSupported(f"{word.upper()} NULLS", c.since(start), hint="first and last take it")
     if len(args) != 1:
-        raise ParseError("what becomes of NULLs is written twice", c.since(start))
+        raise ParseError("IGNORE or RESPECT NULLS is written twice", c.since(start))
     return (*args, Literal(word == "ignore", types.BOOLEAN, place=c.since(start)))
 
 

@@ -69,7 +69,9 @@ def _binary(c: TokenReader, level: int) -> Expr:
         if level <= PREDICATE and _at_predicate(c):
             left = _predicate(c, left, start)
             if _at_predicate(c) or _operator(c)[1] >= COMPARISON:
-                raise ParseError("a condition is no operand here", c.since(start), hint="put it into parentheses")
+                raise ParseError(
+                    "a condition cannot be an operand here", c.since(start), hint="put it into parentheses"
+                )
         name, binds = _operator(c)
         if binds < level:
             return left
@@ -91,7 +93,7 @@ def _prefix(c: TokenReader, level: int) -> Expr:
     start = c.at
     if c.word() == "not" or c.is_symbol("!"):
         if level > NOT:
-            raise ParseError("NOT is no operand here", c.place(start), hint="put it into parentheses")
+            raise ParseError("NOT cannot be an operand here", c.place(start), hint="put it into parentheses")
         c.step()
         with c.nested():
             return Call("not", (_binary(c, NOT),), place=c.since(start))

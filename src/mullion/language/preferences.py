@@ -55,7 +55,7 @@ def _factor(c: TokenReader) -> float:
     start = c.at
     factor = float(number(c.step().text, c.place(c.at - 1)).value)
     if not 0 < factor <= 1:
-        hint = "1 fades nothing, 0.8 takes a fifth off for each granularity that is older"
+        hint = "1 does not fade; 0.8 takes a fifth off for each older granularity"
         raise ParseError("FADE FACTOR is more than 0 and at most 1", c.since(start), hint=hint)
     return factor
 

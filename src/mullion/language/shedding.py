@@ -121,5 +121,5 @@ def _percent(c: TokenReader) -> float:
     c.expect("percent")
     if not 0 < percent < 100:
         hint = "a share of the events must stay: write AT MOST 90 PERCENT"
-        raise ParseError("what may be shed is more than 0 and less than 100 PERCENT", c.since(at), hint=hint)
+        raise ParseError("AT MOST is more than 0 and less than 100 PERCENT", c.since(at), hint=hint)
     return percent

@@ -153,7 +153,7 @@ def _idle(c: TokenReader) -> int:
     at = c.at
     span = time_span(c, signed=True)
     if span <= 0:
-        raise ParseError("IDLE AFTER must be longer than nothing", c.since(at))
+        raise ParseError("IDLE AFTER must be longer than zero", c.since(at))
     return span
 
 
@@ -222,7 +222,7 @@ def _new_name(c: TokenReader, what: str) -> str:
 def check_name(name: str, what: str, place: Place) -> str:
     """Names become names of directories."""
     if not _NAME.fullmatch(name):
-        message = f"'{name}' is no name for a {what}: letters, digits, _ and -, at most 128, not beginning with _"
+        message = f"'{name}' is no name for a {what}: use letters, digits, _ and -, at most 128, not _ first"
         raise ParseError(message, place)
     return name
 

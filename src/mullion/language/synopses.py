@@ -27,7 +27,7 @@ def synopsis(c: TokenReader) -> tuple[str, dict[str, Any]]:
         raise ParseError(f"unknown synopsis '{kind}'", c.place(start), hint=hint)
     options = _options(c, kind) if c.accept_symbol("(") else {}
     if "rows" not in options:
-        message = f"{kind} needs rows, the number of newest events that it tells of"
+        message = f"{kind} needs rows, the number of newest events that it covers"
         raise ParseError(message, c.since(start), hint="write (rows 100000)")
     if kind == "timegram" and ("buckets" in options) == ("boundaries" in options):
         hint = "write (buckets 64, rows 100000) or (boundaries (0, 10, 100), rows 100000)"

@@ -101,7 +101,7 @@ def _check_at_most(fields: dict[str, Any], place: Place) -> None:
         ("unitless" in fields, "a column of whole numbers"),
     ]:
         if there:
-            raise ParseError(f"SLIDE AT MOST does not go with {what}", place, hint=hint)
+            raise ParseError(f"SLIDE AT MOST cannot be combined with {what}", place, hint=hint)
 
 
 def _extent(c: TokenReader, draft: _Draft) -> None:

@@ -1,1 +1,1 @@
-"""Operators over relations that change with time: window, join, distinct, negation, and what holds their state."""
+"""Operators over relations that change with time: window, join, distinct, negation, and the stores of their state."""

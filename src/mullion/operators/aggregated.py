@@ -1,4 +1,4 @@
-"""GROUP BY over a relation that changes: one row for each group, replaced when the group's rows are others.
+"""GROUP BY over a relation that changes: one row for each group, replaced when the rows of the group change.
 
     SLIDE 5                       5    10   15   20         at every change
     rows of a group           *-------------*                  *-------------*

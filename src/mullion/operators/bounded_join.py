@@ -1,4 +1,4 @@
-"""A join whose windows keep so many rows at the most: rows go before their time (golab 2.4.3, memory short).
+"""A join whose windows keep a limited number of rows: others are evicted before their time (golab 2.4.3, memory short).
 
     events of a step --cut where a window becomes full--> join --> results
                                     |                      ^

@@ -1,4 +1,4 @@
-"""EXCEPT ALL over windows: of v1 equal rows on the left and v2 on the right the v1 - v2 youngest of the left are there.
+"""EXCEPT ALL over windows: of v1 equal rows on the left and v2 on the right, the v1 - v2 youngest of the left remain.
 
     left     a |---------------|
              b     |---------------|
@@ -11,7 +11,7 @@ those, on all rows only where the right has any, since elsewhere all of the left
 its row, and a negative tuple tells when the right ends it earlier. A row may come back: ids are that of the left row,
 and the start of the stay.
 
-Requires: nothing of the inputs.
+Requires: nothing.
 Time: what a change moves: one row of the left for each row of the right that comes or goes, and one for each of the
 left that ends while it is excluded.
 Space: both windows.

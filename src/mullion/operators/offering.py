@@ -1,4 +1,4 @@
-"""What promising joins of one shape share: the rows of both inputs, and what new ones of them can meet (ali 5.1).
+"""What promising joins of one shape share: the rows of both inputs, and the possible matches of new rows (ali 5.1).
 
     new rows --numbered, sorted by key--> kept --StepOffers--> promising join, with an agenda and a budget
                                                           '--> promising join, with others

@@ -68,5 +68,5 @@ def recorded_plan(relation: Relation, name: str) -> Node:
     for root in (*plans, *map(complete, plans)):
         if root.name == name:
             return root
-    hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+    hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
     raise CheckpointError(f"the checkpoint has query '{relation.name}' by a plan that is not known here", hint=hint)

@@ -41,7 +41,7 @@ class ProbedOperator(AggregatedOperator):
 
     def restore(self, parts: Parts) -> None:
         if any(parts.get("rows", ())):
-            hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+            hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
             message = "the checkpoint has aggregates over joins that keep rows of their own, as an earlier version did"
             raise CheckpointError(message, hint=hint)
         super().restore(parts)

@@ -1,4 +1,4 @@
-"""What a promising join keeps within its MEMORY, and what it misses by that.
+"""The rows that a promising join keeps within its MEMORY, and the pairs that it therefore misses.
 
     rows of both inputs, agenda                                   | sample | free
     full: the least promising rows of the oldest granularity go ->|        |

@@ -20,11 +20,11 @@ class PromiseTally:
     expired: int = 0
     """Pairs that nobody looked at while their rows were there."""
     shed: int = 0
-    """Pairs that were not drawn, and those of rows that were let go to save memory."""
+    """Pairs that were not drawn, and those of rows that were evicted to save memory."""
     shed_by_memory: int = 0
-    """Of these, those of rows that were let go: what waited, and about what new rows would have met."""
+    """Of these, those of rows that were evicted: what waited, and about what new rows would have met."""
     rows_shed: int = 0
-    """Rows that were let go before their time."""
+    """Rows that were evicted before their time."""
     bytes: int = 0
     """What is kept now: rows, what waits, and the sample of what is gone."""
     apart: float = 0.0
@@ -42,7 +42,7 @@ class PromiseTally:
         return self.apart / self.told if self.told else None
 
     def lose(self, pairs: int) -> None:
-        """Pairs of rows that were let go."""
+        """Pairs of rows that were evicted."""
         self.shed += pairs
         self.shed_by_memory += pairs
 

@@ -1,4 +1,4 @@
-"""The promising join: the whole join while the budget of a step reaches, otherwise its most promising part (ali 5.1).
+"""The promising join: the whole join if the budget of a step suffices, otherwise its most promising part (ali 5.1).
 
     what new rows can meet --promises--> entries --order--> told, as far as the budget
     (`StepOffers`, for all joins of the shape)              the rest waits or is shed

@@ -44,7 +44,7 @@ def begin_at(before: int, operators: Iterable[Operator]) -> bool:
 def refuse_own_rows(state: Mapping[str, Parts]) -> None:
     """A state of before promising joins shared the rows of their inputs: each has numbered its own."""
     if any(name.startswith("promising-") and "0.rows" in parts for name, parts in state.items()):
-        hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+        hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
         message = "the checkpoint has joins WITH PREFERENCE that keep rows of their own, as an earlier version did"
         raise CheckpointError(message, hint=hint)
 

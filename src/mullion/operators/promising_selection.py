@@ -1,4 +1,4 @@
-"""The promising selection: all rows while the budget of a step reaches, otherwise the most promising first (ali 5.2).
+"""The promising selection: all rows if the budget of a step suffices, otherwise the most promising first (ali 5.2).
 
     new rows, selected --how many are like each?--> entries, with promises --order--> told, as far as the budget
                                                                                       the rest waits or is shed

@@ -1,4 +1,4 @@
-"""What could be told and was not yet, the most promising first: the promising set of a query (ali 2, 5).
+"""Results that were offered and not yet answered, the most promising first: the promising set of a query (ali 2, 5).
 
     offers of a step --+--> in order: DESC, ASC --> told, as far as the budget reaches; the rest waits for the next step
     what waits --------'    by shares: WEIGHTED --> told, drawn; the rest is shed
@@ -282,7 +282,7 @@ class PromisingSet:
     # What leaves
 
     def lose(self, since: int, until: int) -> None:
-        """Rows were let go, which would have met others between these times."""
+        """Rows were evicted, which would have met others between these times."""
         if self.node.aggregated:
             self.missing = Missing.union([self.missing, Missing.between(since, until)])
 

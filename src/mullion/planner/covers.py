@@ -156,7 +156,7 @@ def _disjuncts(tree: Tree) -> Iterator[Tree]:
 class Covers:
     """The covers among predicates, by their numbers; None stands for one that all events satisfy.
 
-    Time: O(p) operations on sets for p predicates, when first asked for. Guarantee: what is found are covers, and no
+    Time: O(p) operations on sets for p predicates, when first asked for. Guarantee: all results are covers, and no
     predicate that is covered is part of a cover; not all covers are found.
 
     >>> from mullion.language.query import Column

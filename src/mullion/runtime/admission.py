@@ -81,9 +81,9 @@ class Admission:
         state = self._state
         reason = self.no_newest([lookup.table for lookup in query.lookups], newest) or self._not_from_kept(query)
         if state.watermark is not None and state.watermark > newest:
-            reason = "event time has gone on past them"
+            reason = "event time has passed them"
         elif not state.order_holds(newest):
-            reason = "other queries count rows and have not got them, or what Spark makes of them"
+            reason = "other queries count rows without these events, or without the columns that Spark computes of them"
         return Past(self._how, entered_after=batch) if reason is None else gone(reason)
 
     def read_newest(self, queries: Sequence[SlicedAggregation]) -> tuple[int, pa.Table] | None:
@@ -134,12 +134,12 @@ class Admission:
             return
         since, order = query.frame.since, query.axis.order
         if order and self._state.newest_on(order) is None:
-            why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
+            why = f"the position of the stream on '{order}' is not known, since no query has a window over it yet"
             raise CheckError(why, place, hint="start the stream with the query")
         start = self.enter(query)[0].start
         if since is not None and not query.frame.unbounded and start is not None and since < start:
             why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
-            hint = "take a later time, or RANGE UNBOUNDED, which counts from when the query enters"
+            hint = "use a later time, or RANGE UNBOUNDED, which counts from when the query enters"
             raise CheckError(why, place, hint=hint)
 
     @property

@@ -120,7 +120,7 @@ def _check_once(query: Query) -> None:
     output = query.output
     if output is not None and (output.kind != "rstream" or output.restore):
         written = f"{output.kind.upper()}{' RESTORE' if output.restore else ''}"
-        hint = f"leave it out, or let it stand: CREATE QUERY name AS {written}(...)"
+        hint = f"leave it out, or make it a standing query: CREATE QUERY name AS {written}(...)"
         raise NotSupported(f"{written} in a question that is asked once", output.place, hint=hint)
 
 

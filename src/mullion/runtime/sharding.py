@@ -228,8 +228,8 @@ def _refused(found: TooMuch, grouping: Grouping) -> MullionError:
     beside = f", beside {len(grouping.queries) - 1} others of these groups" if len(grouping.queries) > 1 else ""
     needed, room = size_text(found.needed), found.room
     return MullionError(
-        f"query '{query.name}'{beside}: some groups that cannot be told apart need {needed} to be answered; a task has "
-        f"{size_text(room.most)} of {size_text(room.limit)}",
+        f"query '{query.name}'{beside}: some groups that cannot be split further need {needed} to be answered; "
+        f"a task has {size_text(room.most)} of {size_text(room.limit)}",
         hint=f"at least --memory {room.limit_for(found.needed)} (Engine: memory); or shorten its window, lengthen its "
         "SLIDE, or group by more. With a checkpoint, the same run goes on",
     )

@@ -79,8 +79,8 @@ def check_answerable(sharing_set: SharingSet, memory: Memory) -> None:
         whole = f"the windows need {size_text(size)}, and {size_text(needed)} to be answered"
         raise MullionError(
             f"{needs[0]}{beside}: {whole}; Python has {size_text(memory.python)} of {size_text(memory.limit)}",
-            hint=f"what is there now asks for at least --memory {limit_with(needed + PROCESS)} (Engine: memory), and "
-            "for more while windows fill; or shorten its window, lengthen its SLIDE, or group by less. With a "
+            hint=f"the present state needs at least --memory {limit_with(needed + PROCESS)} (Engine: memory), and "
+            "more while windows fill; or shorten its window, lengthen its SLIDE, or group by less. With a "
             "checkpoint, the same run goes on",
         )
 

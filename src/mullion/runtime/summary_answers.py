@@ -82,7 +82,7 @@ class CountQuestion:
             return knowing
         asked = "GROUP BY" if self._query.group_by else "this condition"
         kind = self._summaries[0].kind
-        hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or take counts"
+        hint = f"{kind} does not know which values came: name them, WHERE {self._column} IN (...), or use counts"
         raise NotSupported(
             f"{asked} of SELECT APPROX over {self._stream.name}({self._column})", self._query.place, hint=hint
         )
@@ -122,9 +122,7 @@ class CountQuestion:
 
     def _not_all_known(self) -> CheckError:
         on = f"{self._stream.name}({self._column})"
-        hint = (
-            f"name them, WHERE {self._column} IN (...); a larger MEMORY makes the summary know more, as those to come"
-        )
+        hint = f"name them, WHERE {self._column} IN (...); a larger MEMORY keeps more of the values to come"
         message = f"the summary on {on} has counted values of this window that it does not know by name"
         return CheckError(message, self._query.place, hint=hint)
 
@@ -154,7 +152,7 @@ def _grouped(query: Query, plan: SlicedAggregation, asked: str | None) -> str | 
         return asked
     (key, *more) = plan.keys
     if more or not isinstance(key, Column) or asked not in (None, key.name):
-        hint = "group by the column that the summary is on, and let WHERE be about it alone"
+        hint = "group by the column of the summary, and use only this column in WHERE"
         raise NotSupported("this GROUP BY of SELECT APPROX", query.place, hint=hint)
     return key.name
 

@@ -70,7 +70,7 @@ def condition_of(predicate: Expr | None, types: Mapping[str, Type], place: Place
         return Condition()
     columns = {node.name for node in walk(predicate) if isinstance(node, Column)}
     if len(columns) > 1:
-        hint = "a summary is of one column: ask about one, or let a query with this condition stand"
+        hint = "a summary covers one column: ask about one column, or create a standing query with this condition"
         raise NotSupported("a condition of SELECT APPROX over several columns", place, hint=hint)
     if not columns:
         return Condition(None, EVERY if _constant(predicate).value is True else condition_on(()))

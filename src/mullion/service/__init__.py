@@ -1,1 +1,1 @@
-"""What an engine is made of, below its public face: directories, answers, tables, statements, plans to explain."""
+"""The parts of an engine below its public API: directories, answers, tables, statements, plans to explain."""

@@ -24,15 +24,15 @@ def ended_key(run: StreamRun, key: Sequence[Any]) -> pa.Table:
         raise MullionError(f"stream '{run.stream.name}' has ended")
     table = key_of(run.stream, key)
     if run.newest is None and run.watermark is None:
-        message = f"stream '{run.stream.name}' has had no event yet, so nothing of it can be over"
-        raise MullionError(message, hint="say it after the first batch")
+        message = f"stream '{run.stream.name}' has had no event yet, so none of its keys can have ended"
+        raise MullionError(message, hint="end the key after the first batch")
     return table
 
 
 def key_of(stream: Stream, key: Sequence[Any]) -> pa.Table:
     if stream.punctuation is None:
-        hint = "let it say PUNCTUATE ON columns WHEN condition; WHEN false if no event ever says so"
-        raise MullionError(f"stream '{stream.name}' does not say what its keys are", hint=hint)
+        hint = "add PUNCTUATE ON columns WHEN condition to CREATE STREAM; write WHEN false if no event ends a key"
+        raise MullionError(f"stream '{stream.name}' declares no keys that end", hint=hint)
     columns = stream.punctuation.columns
     check_number(stream.name, columns, key)
     values = {name: _value(name, stream.types[name], value) for name, value in zip(columns, key, strict=True)}

@@ -34,7 +34,9 @@ class EnteringRelations:
         parts = set(nodes(query.root))
         read = [r for r in self._catalog.materialized.values() if r.root in parts and r.backfill]
         if read and not query.backfill:
-            what = f"reading '{read[0].name}' without BACKFILL (it holds what comes of a past that this query has not)"
+            what = (
+                f"reading '{read[0].name}' without BACKFILL (it holds results of a past that this query does not have)"
+            )
             raise NotSupported(what, place, hint="add BACKFILL here too")
 
     def check_new(self, noted: Container[str]) -> None:

@@ -137,11 +137,11 @@ class Operation:
         if every is None:
             return 0
         if not follow and not any(map(never_ends, self._catalog.streams.values())):
-            hint = "follow the sources, or leave it out: what they hold is read at once"
-            raise MullionError("a batch every so often is for runs that follow their sources", hint=hint)
+            hint = "follow the sources, or leave it out: a bounded run reads everything at once"
+            raise MullionError("'every' is for runs that follow their sources", hint=hint)
         pause = parse_duration(every)
         if pause < 1_000:
-            raise MullionError(f"a batch every '{every}' is too often", hint="take at least '1 ms'")
+            raise MullionError(f"a batch every '{every}' is too often", hint="use at least '1 ms'")
         return pause
 
     @property

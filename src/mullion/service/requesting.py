@@ -35,8 +35,8 @@ def request_end(checkpoint: Path, stream: str, key: Sequence[str]) -> None:
     if at is not None:
         columns = at.get("punctuated")
         if columns is None:
-            hint = "let it say PUNCTUATE ON columns WHEN condition"
-            raise MullionError(f"stream '{name}' does not say what its keys are", hint=hint)
+            hint = "add PUNCTUATE ON columns WHEN condition to CREATE STREAM"
+            raise MullionError(f"stream '{name}' declares no keys that end", hint=hint)
         check_number(name, columns, key)
     request_punctuation(directory, key)
 

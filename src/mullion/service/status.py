@@ -1,4 +1,4 @@
-"""What can be read of an engine at any time, also after it is closed."""
+"""Properties of an engine that can be read at any time, also after it is closed."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class Status:
 
     @property
     def answers(self) -> int:
-        """How many rows all queries have answered, those of relations too, which are of no one stream."""
+        """How many rows all queries have answered, also those of relations."""
         return self._runs.answers
 
     @property
     def at_start(self) -> AtStart:
-        """What runs before this one had counted and answered."""
+        """The counts and answers of the runs before this one."""
         return self._operation.at_start
 
     @property
     def stopped(self) -> dict[str, str]:
-        """The queries that passed a limit and are answered no more, with the reason."""
+        """The queries that were stopped at a limit, with the reason."""
         return self._runs.stopped
 
     @property
@@ -81,10 +81,10 @@ class Status:
 
     @property
     def failed_callbacks(self) -> dict[str, int]:
-        """How many calls of callbacks raised, by the query that they were for or 'on_batch'. The log tells why."""
+        """How many calls of callbacks raised an exception, by query or 'on_batch'. The log has the exceptions."""
         return dict(self._answers.callbacks.failed)
 
     @property
     def missing_answers(self) -> dict[str, int]:
-        """How many rows of answers, by query, were gone when a checkpoint was gone on from."""
+        """How many rows of answers, by query, were missing when the run went on from a checkpoint."""
         return self._answers.missing

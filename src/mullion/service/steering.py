@@ -1,4 +1,4 @@
-"""What can be told to an engine while it runs."""
+"""What a user can say to an engine while it runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Steering:
     catalog: Catalog
 
     def advance(self, stream: str, time: datetime | str) -> None:
-        """A heartbeat: nothing before `time` comes on the stream any more. Windows up to it are answered now, and what
-        comes all the same is late. Returns when this is committed; a batch that is at work ends first.
+        """A heartbeat: no event before `time` comes on the stream any more. Windows up to it are answered now, and an
+        earlier event that comes nevertheless is late. Returns after the commit; a running batch ends first.
 
             engine.advance("trades", "2024-01-01 12:00")
 
-        A time without a zone is UTC. Refused where event time is further already, or where `time` is further past the
-        clock than the stream's AHEAD allows.
+        A time without a zone is UTC. Refused if event time has passed `time`, or if `time` is further past the clock
+        than the stream's AHEAD allows.
         """
         require("the name of a stream", stream, str, "text")
         require("time", time, (str, datetime), "a datetime, or text such as '2024-01-01 12:00'")
@@ -35,13 +35,14 @@ class Steering:
         self._operation.heartbeats.advance(name, in_microseconds(time))
 
     def punctuate(self, stream: str, key: Any) -> None:
-        """Nothing of a key comes on the stream any more: state goes that only it could have met or changed, and what
-        comes all the same is set aside. Returns when this is committed; a batch that is at work ends first.
+        """No event of a key comes on the stream any more. State that only such events could have met or changed is
+        dropped, and an event of the key that comes nevertheless is set aside. Returns after the commit; a running batch
+        ends first.
 
             engine.punctuate("orders", 7)           # one column after PUNCTUATE ON
             engine.punctuate("orders", ("de", 7))   # two, in their order
 
-        The key is over from the newest event on that the stream has had, FOR as long as PUNCTUATE says.
+        The key ends at the newest event of the stream, for as long as FOR of PUNCTUATE says.
         """
         require("the name of a stream", stream, str, "text")
         with self._lock:

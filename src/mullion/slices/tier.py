@@ -295,7 +295,7 @@ def check_complete(entries: Iterable[PartialSubWindows], plan: Plan) -> None:
             if query.tag or (since is not None and since > entry.newest) or not entry.is_read_by(query.name):
                 continue
             if not holds(entry, grouping, query):
-                hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+                hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
                 raise CheckpointError(f"the checkpoint does not hold what query '{query.name}' needs", hint=hint)
 
 

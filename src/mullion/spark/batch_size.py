@@ -141,7 +141,7 @@ def check_rows(rows: int | None, most: int | None, stream: Stream) -> None:
     """Refuse more rows than the driver can hold, before they are read."""
     if rows is not None and most is not None and rows > most:
         raise SourceError(
-            f"a batch of stream '{stream.name}' has {rows:,} events, and memory is for {most:,}: "
+            f"a batch of stream '{stream.name}' has {rows:,} events, and memory has room for {most:,}: "
             "joins, row windows, KEEP and the like take all events of a batch at once",
             hint="write smaller files, give more memory by --memory (Engine: memory), or read fewer files at once "
             "by OPTIONS (maxFilesPerTrigger '1')",

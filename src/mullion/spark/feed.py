@@ -99,7 +99,7 @@ class Feed:
         """While a batch, or what goes on between two, is at work in this thread. Refused within itself."""
         if self._worker == threading.get_ident():
             hint = "call it from another thread, or after the batch"
-            raise MullionError(f"stream '{self.stream.name}' is at work in this thread", hint=hint)
+            raise MullionError(f"stream '{self.stream.name}' is running a batch in this thread", hint=hint)
         with self._busy:
             self._worker = threading.get_ident()
             try:

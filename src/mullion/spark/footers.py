@@ -70,7 +70,7 @@ def read_footer(name: str, path: str) -> pq.FileMetaData:
     try:
         return footer(path)[0]
     except FileNotFoundError:
-        raise SourceError(f"{name}: {path} is gone", hint="put the file back; it was to be read just now") from None
+        raise SourceError(f"{name}: {path} is gone", hint="put the file back: a batch was about to read it") from None
     except (OSError, pa.ArrowException) as problem:
         raise SourceError(f"{name}: {path} {_damage(path, problem)}", hint=WHOLE) from None
 

@@ -85,7 +85,9 @@ def checked_options(
     for (name, value), place in zip(written, chain(places, repeat(None)), strict=False):
         key = _key(name)
         if key in options:
-            raise CheckError(f"the option '{name}' is written twice", place, hint="capitals make no difference in it")
+            raise CheckError(
+                f"the option '{name}' is written twice", place, hint="the names of options are compared without case"
+            )
         options[key] = value
         rule = RULES.get(key)
         if rule is not None and value.strip().lower() not in rule.allowed:

@@ -56,12 +56,14 @@ class Repair:
         """Everything that is wrong."""
         findings = []
         try:
-            if Manifest.read(self.checkpoint) is None:
-                message = f"there is no checkpoint in {self.checkpoint}"
-                raise CheckpointError(message, hint="name the directory that --checkpoint named")
+            manifest = Manifest.read(self.checkpoint)
         except CheckpointError as problem:
-            advice = "take the file from a copy, or start with a new checkpoint directory"
+            advice = "restore the file from a copy, or start with a new checkpoint directory"
             findings.append(Finding("manifest.json", problem, cannot=advice))
+        else:
+            if manifest is None:
+                message = f"there is no checkpoint in {self.checkpoint}"
+                raise CheckpointError(message, hint="name the directory that you gave to --checkpoint")
         standings = self._standings()
         return [
             *findings,

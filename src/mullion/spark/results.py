@@ -1,4 +1,4 @@
-"""Answers in the form that their reader likes."""
+"""Answers as Arrow, pandas or Spark, and as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Results:
     ) -> None:
         self._table, self._session, self.name = table, session, name
         self.dropped = dropped
-        """How many older rows are in memory no more: see `keep_answers`."""
+        """How many older rows have left memory: see `keep_answers`."""
 
     def to_arrow(self) -> pa.Table:
         return self._table
@@ -84,7 +84,7 @@ class OneAnswer(Results):
     ) -> None:
         super().__init__(table, session)
         self.answered_from = answered_from
-        """What it was answered from: a synopsis, sub-windows or kept events."""
+        """The source of the answer: a synopsis, sub-windows or kept events."""
         self.answered_up_to = None if up_to is None else moment(up_to)
         """The event time up to which it holds: no later event is in it. None while there was no event."""
         self.newest = None if newest is None else moment(newest)

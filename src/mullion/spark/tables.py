@@ -208,8 +208,8 @@ class TableStore:
         path = self._files.path(self._versions[name][version])
         rows = pa.ipc.open_stream(read_checked(path)).read_all()
         if rows.schema != _schema(self.tables[name]):
-            hint = "go back to the columns that it was made with, or start with a new checkpoint directory"
-            raise CheckpointError(f"table '{name}' has not the columns that the checkpoint {path} knows", hint=hint)
+            hint = "declare the columns as they were, or start with a new checkpoint directory"
+            raise CheckpointError(f"table '{name}' has other columns than the checkpoint {path} knows", hint=hint)
         return rows
 
 

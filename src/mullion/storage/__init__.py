@@ -1,1 +1,1 @@
-"""Everything that survives a crash: commits, and the files that they stand on."""
+"""Everything that survives a crash: commits, and the files that they need."""

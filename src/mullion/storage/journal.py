@@ -301,5 +301,5 @@ def _mark(name: str) -> Mark | None:
 
 
 def other_format(directory: Path, version: object) -> CheckpointError:
-    hint = "finish it with the Mullion that made it, or start with a new checkpoint directory"
+    hint = "finish it with the version of Mullion that made it, or start with a new checkpoint directory"
     return CheckpointError(f"the checkpoint {directory} has format {version}", hint=hint)

@@ -43,7 +43,7 @@ def check_directory(directory: Path, what: str) -> None:
         if not at.is_dir():
             file = f"{at} is a file" if at.is_file() else f"{at} is no directory"
             it = f"{what} {directory} is a file" if at == directory.absolute() and at.is_file() else file
-            raise MullionError(it, hint="name a directory; it is made if it is not there")
+            raise MullionError(it, hint="name a directory; it is created if it does not exist")
         writable = os.access(at, os.W_OK | os.X_OK) and not _is_of_the_kernel(at)
     except OSError as problem:
         raise cannot_write(directory, what, problem) from None

@@ -24,12 +24,14 @@ class Format(StrEnum):
 
 def explain(
     script: Script,
-    format_: Annotated[Format, typer.Option("--format", help="For people, for programs, or a drawing.")] = Format.text,
+    format_: Annotated[
+        Format, typer.Option("--format", help="Text for people, JSON for programs, or a drawing.")
+    ] = Format.text,
     schedule: Annotated[
         Schedule, typer.Option(help="When queries with SLIDE AT MOST would be answered, and which together.")
     ] = DEFAULTS.schedule,
 ) -> None:
-    """Show the shared plan of a script's queries, with its reasons."""
+    """Show the shared plan of a script's queries, with a reason for each choice."""
     with errors_to_exit_code():
         text = script_text(script)
         with imported_engine()(schedule=schedule) as engine, listening(Warned(partial(say, "warning", "yellow"))):
@@ -58,7 +60,7 @@ def ask(
         Printed, typer.Option("--format", help="How to print the answer; auto is text on a terminal, else CSV.")
     ] = Printed.auto,
     isolation: Annotated[
-        Isolation, typer.Option(help="Of which moment the answer is, if the input is read on meanwhile.")
+        Isolation, typer.Option(help="Which moment the answer reflects, if more input is read meanwhile.")
     ] = DEFAULTS.isolation,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the answer, if it holds up to the newest event.")
@@ -66,8 +68,8 @@ def ask(
 ) -> None:
     """Answer a one-time question after the script's input.
 
-    The stream keeps the events that the question needs. Up to which event time the answer holds, and what it was made
-    from, is said first: above the table, or on stderr for CSV and JSON.
+    The stream keeps the events that the question needs. The first line says up to which event time the answer holds
+    and what it was made from. It stands above the table, or on stderr for CSV and JSON.
     """
     with errors_to_exit_code():
         text = script_text(script)
@@ -87,14 +89,14 @@ def ask(
 
 def advance(
     checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of a run.")],
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose event time goes on.")],
-    time: Annotated[str, typer.Argument(metavar="TIME", help="Such as '2024-01-01 12:00'; UTC unless it says a zone.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose event time moves.")],
+    time: Annotated[str, typer.Argument(metavar="TIME", help="Such as '2024-01-01 12:00'; UTC unless it has a zone.")],
 ) -> None:
-    """A heartbeat: nothing before TIME comes on the stream any more, so windows up to it can be answered.
+    """Move event time of a stream to TIME: no earlier event will come.
 
-    The request lies in the checkpoint. A run that follows the stream takes it between two batches, about a second
-    later; otherwise the next run takes it, after it has read what is there. What comes afterwards and lies before TIME
-    is late.
+    The windows up to TIME can then be answered. The request is stored in the checkpoint. A run that follows the stream
+    takes it between two batches, about a second later. Otherwise the next run takes it, after that run has read what is
+    there. An event before TIME that comes afterwards is late.
     """
     with errors_to_exit_code():
         from mullion.language.parse import parse_instant
@@ -102,33 +104,33 @@ def advance(
         from mullion.storage.places import local_path
 
         request(local_path(checkpoint, "checkpoint").absolute(), stream, parse_instant(time))
-        typer.echo(f"event time of {stream} goes on to {time} with the run that is at work, or the next one")
+        typer.echo(f"the run that is active, or the next one, will move event time of {stream} to {time}")
 
 
 def punctuate(
     checkpoint: Annotated[str, typer.Argument(metavar="DIR", help="The checkpoint of a run.")],
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream of whose key nothing comes any more.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that the key belongs to.")],
     key: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="The key: a value for each column after PUNCTUATE ON.")
     ],
 ) -> None:
-    """A key is over: nothing of it comes on the stream any more, so state that waits for it can go.
+    """End a key of a stream: no event of the key will come any more.
 
-    The request lies in the checkpoint. A run that follows the stream takes it between two batches, about a second
-    later; otherwise the next run takes it, after it has read what is there. What comes of the key afterwards is set
-    aside.
+    State that waits for the key can then go. The request is stored in the checkpoint. A run that follows the stream
+    takes it between two batches, about a second later. Otherwise the next run takes it, after that run has read what is
+    there. Events of the key that come afterwards are set aside.
     """
     with errors_to_exit_code():
         from mullion.service.requesting import request_end
         from mullion.storage.places import local_path
 
         request_end(local_path(checkpoint, "checkpoint").absolute(), stream, key)
-        typer.echo(f"{', '.join(key)} of {stream} is over with the run that is at work, or the next one")
+        typer.echo(f"the run that is active, or the next one, will end the key {', '.join(key)} of {stream}")
 
 
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=1, help="How long events flow; without it the whole demo takes under a minute.")
+        float | None, typer.Option(min=1, help="How long events flow; by default the whole demo takes under a minute.")
     ] = None,
 ) -> None:
     """Watch 100 standing queries over generated trades, beside one query alone."""
@@ -148,9 +150,10 @@ def repair(
         bool, typer.Option("--check", help="Change nothing: say what is wrong and how to fix it.")
     ] = False,
 ) -> None:
-    """Look for damage in a checkpoint, and go back to the last commit that is whole where the input can be read again.
+    """Find damage in a checkpoint, and go back to its last intact commit.
 
-    Answers that came after it are written again by the next run. Files that are in the way are moved, not deleted.
+    This needs input after that commit that can be read again. The next run writes the answers after the commit again.
+    Files that are in the way are moved, not deleted.
     """
     with errors_to_exit_code():
         from mullion.spark.repair import Repair

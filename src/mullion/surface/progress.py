@@ -147,11 +147,11 @@ def warnings(
             came = counted.events + counted.shed
             what = f"{plural(counted.shed, 'event')} of {name}, {100 * counted.shed / came:.1f} % of those that came,"
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.shed_by_query.items() if number)
-            yield f"{what} were shed because the run was behind (missed by {hit or 'no query that stands'})"
+            yield f"{what} were shed because the run was behind (missed by {hit or 'no standing query'})"
         if counted.unprobed:
             what = f"joins did not look for the partners of {plural(counted.unprobed, 'event')} of {name}"
             hit = ", ".join(f"{query} {number:,}" for query, number in counted.unprobed_by_query.items() if number)
-            yield f"{what} because the run was behind (pairs missed by {hit or 'no query that stands'})"
+            yield f"{what} because the run was behind (pairs missed by {hit or 'no standing query'})"
         yield from _late_answers(name, counted.scheduled)
         if counted.odd_times:
             yield counted.odd_times
@@ -170,7 +170,7 @@ def warnings(
     for query, facts in (evicted or {}).items():
         went = [f"{plural(fact['rows'], 'row')} of {fact['window']}" for fact in facts if fact["rows"]]
         if went:
-            yield f"query {query} let {' and '.join(went)} go before their time (MEMORY), and misses pairs of them"
+            yield f"query {query} evicted {' and '.join(went)} (MEMORY), and misses their later pairs"
     for query, counted_of in (scheduled or {}).items():
         if counted_of["put_off"]:
             yield f"query {query} was answered more seldom while the run was behind: {put_off_text(counted_of)}"
@@ -195,11 +195,11 @@ def _told_in_part(promising: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             left = [f"{facts[what]:,} {how}" for what, how in _LEFT.items() if facts[what]]
             by_budget = facts["waiting"] + facts["expired"] + facts["shed"] - facts["shed_by_memory"]
             why = [*(["BUDGET"] if by_budget else []), *(["MEMORY"] if facts["rows_shed"] else [])]
-            left += [f"{plural(facts['rows_shed'], 'row')} were let go"] if facts["rows_shed"] else []
+            left += [f"{plural(facts['rows_shed'], 'row')} were evicted"] if facts["rows_shed"] else []
             what = (
                 f"is made of about {share} of its pairs"
                 if facts["aggregated"]
-                else f"told about {share} of its results"
+                else f"answered about {share} of its results"
             )
             yield f"query {query} {what} ({', '.join(why)}): {', '.join(left)}"
 

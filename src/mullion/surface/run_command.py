@@ -28,63 +28,64 @@ def _expiry(text: str) -> Expiry:
 Out = Annotated[str, _option("Where answers go: DIR/<query>/*.parquet.", metavar="DIR")]
 Checkpoint = Annotated[
     str | None,
-    _option("Remember here how far the run is, to go on after a stop or when there is more to read.", metavar="DIR"),
+    _option("Store the progress of the run here, to go on after a stop or when there is more to read.", metavar="DIR"),
 ]
-Close = Annotated[bool, _option("Nothing more will come: also answer what a checkpoint would leave open.", "--close")]
+Close = Annotated[
+    bool, _option("End the stream: also answer the windows that a checkpoint would leave open.", "--close")
+]
 Overwrite = Annotated[bool, _option("Remove answers of another run or checkpoint from --out first.", "--overwrite")]
 Compact = Annotated[bool, _option("Merge the files of a query when they become many.", "--compact/--no-compact")]
 Follow = Annotated[bool, _option("Keep reading new events until stopped.", "--follow")]
-For = Annotated[str | None, _option("Follow for so long, for example '1 min'.", "--for", metavar="DURATION")]
+For = Annotated[str | None, _option("Follow for this long, for example '1 min'.", "--for", metavar="DURATION")]
 Every = Annotated[
-    str | None, _option("Following, begin a batch at most so often, for example '10 s'.", metavar="DURATION")
+    str | None, _option("When following, begin a batch at most this often, for example '10 s'.", metavar="DURATION")
 ]
 Master = Annotated[str | None, _option("Run on this Spark cluster, for example spark://host:7077.", metavar="URL")]
-Conf = Annotated[list[str] | None, _option("A setting of Spark; may be given many times.", metavar="KEY=VALUE")]
+Conf = Annotated[list[str] | None, _option("A setting of Spark; may be repeated.", metavar="KEY=VALUE")]
 StatsFile = Annotated[Path | None, _option("Write counts, memory and the plan to FILE as JSON.", metavar="FILE")]
-Strict = Annotated[bool, _option("Refuse declared columns that no file has, instead of a warning.", "--strict")]
+Strict = Annotated[bool, _option("Refuse declared columns that no file has, instead of warning.", "--strict")]
 LogForm = Annotated[
-    Log | None, _option("A line on stderr for each batch, as text or JSON; text where stderr is not a terminal.")
+    Log | None, _option("Write a line to stderr for each batch; text is the default if stderr is not a terminal.")
 ]
 Quiet = Annotated[bool, _option("No progress, no log and no summary.", "--quiet", "-q")]
 
 SharingOf = Annotated[Sharing, _option("Whether queries share their work.")]
 SlicingOf = Annotated[Slicing, _option("How windows are cut into slices.")]
 WayOf = Annotated[
-    Way, _option("Who aggregates: Spark itself, a kernel over its rows, or one that reads files directly.")
+    Way, _option("Who aggregates: Spark itself, a kernel over Spark's rows, or a kernel that reads the files.")
 ]
 MethodOf = Annotated[
-    Method, _option("How the kernel goes from predicates to partials: by fragments, or by rows, one for each query.")
+    Method, _option("How the kernel makes partials: one for each set of satisfied predicates, or a row for each query.")
 ]
 ExpiryOf = Annotated[
     Expiry,
     typer.Option(
-        help="How rows leave joins: as update patterns allow, by negative tuples, or found by a scan.",
+        help="How rows leave joins: by update patterns (upa), negative tuples (nt) or scans.",
         parser=_expiry,
         metavar=f"<{'|'.join(Expiry)}>",
     ),
 ]
 IsolationOf = Annotated[
-    Isolation, _option("What questions see: the state when asked, or when answered (latest, restarting, serial).")
+    Isolation, _option("Which state questions see: that when asked (snapshot), or that when answered (the others).")
 ]
 ScheduleOf = Annotated[Schedule, _option("When queries with SLIDE AT MOST are answered, and which together.")]
 ShardAbove = Annotated[int, _option("Keep the state of more groups than this on executors.", metavar="GROUPS")]
 MostAnswers = Annotated[
-    int, _option("Stop a query that would answer more than this in one batch.", metavar="ROWS", least=1)
+    int, _option("Stop a query that would answer more rows than this in one batch.", metavar="ROWS", least=1)
 ]
 MostHeld = Annotated[
-    int, _option("Stop a join, DISTINCT, ... that holds more rows than this.", metavar="ROWS", least=1)
+    int, _option("Stop a query whose join, DISTINCT, ... holds more rows than this.", metavar="ROWS", least=1)
 ]
 MemoryLimit = Annotated[
     str | None,
-    _option("What all processes may take together, for example 4GB; half of the machine unless given.", metavar="SIZE"),
+    _option("Limit for all processes together, for example 4GB; half of the machine by default.", metavar="SIZE"),
 ]
 
 BehindAfter = Annotated[
-    float, _option("Following, a run is behind when work has waited for so long, and will.", metavar="SECONDS")
+    float,
+    _option("When following, the run is behind once its lag has exceeded this for as long.", metavar="SECONDS"),
 ]
-ReliefOf = Annotated[
-    str, _option("What a run does when it is behind, in this order; what is left out is not done.", metavar="KINDS")
-]
+ReliefOf = Annotated[str, _option("What a run may do when it is behind, in this order.", metavar="KINDS")]
 ALL_RELIEF = ", ".join(DEFAULTS.relief)
 
 
@@ -120,11 +121,11 @@ def run(
 ) -> None:
     """Read what the sources hold, answer every standing query, and end.
 
-    With a checkpoint, windows that later events may still fall into stay open, and the same command goes on when there
-    are more. Without one, or with --close, the end of the input is the end of the stream.
+    With --checkpoint, windows that later events may still fall into stay open, and the same command goes on when
+    there are more. Without it, or with --close, the end of the input is the end of the stream.
 
-    Sources that never end (kafka, rate, socket) are followed until stopped. Relative paths in the script are relative
-    to the current directory. Ctrl-C or SIGTERM stops after the current batch, with the exit code 130 or 143.
+    A run follows sources that never end (kafka, rate, socket) until it is stopped. Relative paths in the script start
+    at the current directory. Ctrl-C or SIGTERM stops after the current batch, with the exit code 130 or 143.
     """
     with errors_to_exit_code():
         options = Options.of(
@@ -157,7 +158,7 @@ def _settings(master: str | None, pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.startswith("spark."):
-            raise MullionError(f"--conf {pair} is no setting", hint="write --conf spark.executor.memory=2g")
+            raise MullionError(f"--conf {pair} is not a setting of Spark", hint="write --conf spark.executor.memory=2g")
         settings[key] = value
     return settings
 
@@ -172,5 +173,5 @@ def _checked_places(out: str, checkpoint: str | None, stats: Path | None) -> tup
         if directory is not None:
             check_directory(directory, option)
     if stats is not None and (stats.is_dir() or not stats.resolve().parent.is_dir()):
-        raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that is there")
+        raise MullionError(f"--stats {stats} cannot be written", hint="name a file in a directory that exists")
     return answers, state

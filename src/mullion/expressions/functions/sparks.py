@@ -45,7 +45,7 @@ def unknown_function(name: str, place: Place | None, known: Iterable[str]) -> Te
     if has_star and name.lower() in known:
         return CheckError(f"{name} does not take *", place, hint="only count does")
     if name.lower() in BEYOND_ITS_ARGUMENTS:
-        hint = "what a query says of an event may depend on the event alone, so that a restart says the same"
+        hint = "the result for an event must depend on the event alone, so that a restart gives the same"
         return CheckError(f"the function {name} is not allowed", place, hint=hint)
     if name.lower() in sparks_names():
         near = _of_the_same_words(name.lower(), known)

@@ -1,11 +1,11 @@
-"""Events of keys that are over, found in one pass over a batch.
+"""Finds the events of ended keys in one pass over a batch.
 
     arrival   1        2         3         4            an event of a key, [closed] or not, with its time
               10     [12]        11        13           13 comes after the end of its key and lies behind it: broken
                                                         11 came later but lies before it: it counts
 
 Requires: rows grouped by key, within a key in the order of arrival.
-Time: linear, but for keys that are closed again and again within one batch.
+Time: linear, except for keys that end again and again within one batch.
 """
 
 from __future__ import annotations
