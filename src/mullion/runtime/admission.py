@@ -10,8 +10,8 @@ from hashlib import sha256
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.binding.entering import Entrance, Past, entrance, gone, read_once_more
-from mullion.errors import CheckError, NotSupported, Place
+from mullion.binding.entering import Entrance, Past, entrance, gone, no_past, read_once_more
+from mullion.errors import CheckError, Place
 from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
 from mullion.kernels.table_versions import with_batch
@@ -130,12 +130,12 @@ class Admission:
         if query.backfill:
             entered, how = self.enter(query)
             if entered.after is None:
-                raise NotSupported(f"BACKFILL of this query ({how})", place)
+                raise no_past(query.name, how, place)
             return
         since, order = query.frame.since, query.axis.order
         if order and self._state.newest_on(order) is None:
-            why = f"nobody knows where the stream is on '{order}', since no query goes over it yet"
-            raise CheckError(why, place, hint="start the stream with the query")
+            why = f"query '{query.name}' comes late, and nobody knows where the stream is on '{order}'"
+            raise CheckError(why, place, hint=f"no query goes over {order} yet: start the stream with the query")
         start = self.enter(query)[0].start
         if since is not None and not query.frame.unbounded and start is not None and since < start:
             why = f"the stream has passed the start of query '{query.name}', and the events before now are gone"
