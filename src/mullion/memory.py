@@ -43,6 +43,8 @@ KEPT = 16
 """Windows that are kept from batch to batch may take such a part of Python's share together."""
 ANSWERING = 3
 """To answer windows, about so many times the bytes of a grouping's sub-windows are at work."""
+HANDED = 32
+"""Of its heap the JVM may be handed such a part at once: with 46 of 512 MB it ran out of memory."""
 PROCESS = 192 * MB
 """What a process of Python takes before there is any event."""
 
@@ -203,6 +205,11 @@ class Memory:
         448
         """
         return max(self.python - PROCESS, self.python // 4)
+
+    @property
+    def handed(self) -> int:
+        """Bytes of sub-windows that are handed to the JVM at once, which holds them several times over."""
+        return self.heap // HANDED
 
     @property
     def free(self) -> int:

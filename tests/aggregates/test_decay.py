@@ -105,7 +105,7 @@ REFUSED = [
     ("SELECT decay(x) FROM s [RANGE 1 s]", "takes an argument and a half-life"),
     ("SELECT decay(x, 5) FROM s [RANGE 1 s]", "the half-life of decay is a duration"),
     ("SELECT decay(x, '0 s') FROM s [RANGE 1 s]", "longer than zero"),
-    ("SELECT decay(x, '1 s') FROM s [RANGE 5 SLIDE 5 WATTR x]", "decay in this query"),
+    ("SELECT decay(x, '1 s') FROM s [RANGE 5 SLIDE 5 WATTR x]", "decay over a window of whole numbers"),
     (
         "SELECT decay(s.x, '1 s') FROM s [RANGE 1 s], s [RANGE 1 s] AS r WHERE s.k = r.k",
         "decay in a query that is answered at every change",

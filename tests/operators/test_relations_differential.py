@@ -111,10 +111,10 @@ def as_rows(answers: pa.Table) -> Rows:
 def comparable(rows: Sequence[tuple[Any, ...]], names: Sequence[str], without: Sequence[str] = ()) -> Counter[Any]:
     """The rows as a multiset; doubles but for their last digits."""
     kept = [i for i, name in enumerate(names) if name not in without]
-    return Counter(tuple(_value(row[i]) for i in kept) for row in rows)
+    return Counter(tuple(comparable_value(row[i]) for i in kept) for row in rows)
 
 
-def _value(value: Any) -> Any:
+def comparable_value(value: Any) -> Any:
     return round(value, 9) + 0.0 if isinstance(value, float) and value == value else canonical_value(value)
 
 

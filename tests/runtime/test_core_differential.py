@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -25,11 +26,14 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
+from mullion.memory import Memory
 from mullion.options import Options, Sharing
 from mullion.planner import answering_ways
+from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime import sharding_choice
+from mullion.runtime import sharding_choice, state_memory
 from mullion.runtime.lookup_tables import RunTables
+from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
 from mullion.slices import covering, finalize, kept, kept_covers, limits
@@ -64,6 +68,8 @@ class Manner:
     """Windows slide from batch to batch whenever they can, also where building anew would be cheaper."""
     shard_above: int = 200_000
     """Groups above which they are kept in shards."""
+    answering: int | None = None
+    """Bytes that may be at work on the driver, if few: groups that need more move to shards."""
     at_once: int = 4_000_000
     """Rows of slots that are answered in one turn."""
     sweeps: int = 4
@@ -214,6 +220,7 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
         patch.setattr(finalize, "MOST_SWEPT", manner.swept)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
+        limiting(patch, manner)
         with moving(manner):
             return Run(example.stream, bound, manner, example.tables).over(example.events)
 
@@ -230,6 +237,20 @@ def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
         patch.setattr(covering, "EACH", 0.0)
         patch.setattr(covering, "LEAST_SAVED", 0.0)
     patch.setattr(kept_covers, "STEADY", 2 if manner.covers else kept_covers.STEADY)
+
+
+def limiting(patch: pytest.MonkeyPatch, manner: Manner) -> None:
+    """Of groupings that can be in shards; others would be refused."""
+    if manner.answering is None:
+        return
+    little: Any = SimpleNamespace(answering=manner.answering)
+    are_too_large = state_memory.too_large
+
+    def too_large(own: SharingSet, _: Memory) -> list[tuple[Grouping, ...]]:
+        return [together for together in are_too_large(own, little) if together[0].keys]
+
+    patch.setattr(state_memory, "too_large", too_large)
+    patch.setattr(Memory, "handed", property(lambda self: manner.answering))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -288,6 +309,7 @@ manners = st.builds(
     moving=st.sampled_from((None, 1, 2, 3)),
     slides=st.booleans(),
     shard_above=st.sampled_from((200_000, 200_000, 1, 2, 4)),
+    answering=st.sampled_from((None, None, None, 0, 500, 2_000)),
     at_once=st.sampled_from((4_000_000, 1)),
     sweeps=st.sampled_from((4, 100, 0)),
     swept=st.sampled_from((300_000, 1)),
@@ -328,6 +350,7 @@ MANNERS = {
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
     "in shards": Manner(batches=3, shard_above=1),
+    "too large for the driver": Manner(batches=7, answering=500, restart=True),
     "in shards, moving and restarted": Manner(batches=7, restart=True, moving=3, shard_above=2),
     "swept": Manner(batches=2, sweeps=100, swept=2),
     "swept from fragments": Manner(partitions=3, method="fragments", sweeps=100),

@@ -37,6 +37,7 @@ from mullion.runtime.sink import ShardWriter
 from mullion.storage.journal import Journal
 from mullion.storage.marks import Mark
 from mullion.testing import Crash
+from operators.test_signed_changes import late
 from relation_runs import TEXTS, Source, Store, batches, check_one_that_enters_late, expected, started
 from without_spark import in_turn
 
@@ -208,8 +209,8 @@ def multiset(rows: Sequence[Sequence[Any]]) -> Counter[Any]:
     )
 
 
-@settings(max_examples=15)
-@given(examples().filter(can_be_split), st.lists(st.integers(0, 25), max_size=4, unique=True))
+@settings(max_examples=30)
+@given((examples() | late()).filter(can_be_split), st.lists(st.integers(0, 25), max_size=4, unique=True))
 def test_any_relation_that_can_be_split(example: Example, steps: list[int]) -> None:
     relation = bind_relation(parse_query(example.text), ANY_STREAMS, ANY_TABLES)
     wanted = reference.answer(relation, ANY_STREAMS, example.events, example.tables)

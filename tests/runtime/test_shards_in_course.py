@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from batch_course import BY_KEY, Course, event, query
+from batch_course import BY_KEY, STREAM, TOTAL, Course, event, query
 from moving_clusters import moving_clusters
 from mullion import memory
+from mullion.errors import MullionError
+from mullion.language.parse import parse_punctuation
 from mullion.memory import Memory
 from mullion.options import Options
 from mullion.runtime import sharding_choice
@@ -106,6 +109,45 @@ class TestShards:
             answers.append([course.answers(own.name) for own in asked])
         assert answers[0][0][0] == (10, "a", 4)
         assert all(own == answers[0] for own in answers)
+
+    @pytest.mark.parametrize("restart", [False, True])
+    @pytest.mark.parametrize("items", ["sum(x) AS n", "sum(x) AS n, median(x) AS m"])
+    def test_what_does_not_fit_on_the_driver_moves_to_shards(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, items: str, restart: bool
+    ) -> None:
+        """Also sub-windows of the batch with which they became too many; a commit before it still has the others."""
+        text = f"SELECT k, {items} FROM s [RANGE 10 us SLIDE 10 us] GROUP BY k"
+        answers = []
+        for few in (False, True):
+            course = Course([query(text)], options=Options(), place=tmp_path / str(few))
+            course.take(event(3, "a", 7), event(4, "b"))
+            if few:
+                monkeypatch.setattr(Memory, "answering", property(lambda self: 100))
+            with crash_at("before commit"), pytest.raises(Crash):
+                course.take(event(5, "a", 2), event(6, "c", 5))
+            course.run.close()
+            course.begin()
+            course.take(event(5, "a", 2), event(6, "c", 5))
+            (own,) = course.run.sets.values()
+            assert (bool(own.shards), bool(own.tier.entries)) == (few, not few)
+            if restart:
+                course.run.close()
+                course.begin()
+                (own,) = course.run.sets.values()
+                assert bool(own.tier.entries) != few
+            course.take(event(7, "a", 4), event(16, "a"))
+            course.end()
+            answers.append(course.answers())
+        assert answers[0] == answers[1]
+        assert [row[:3] for row in answers[0]] == [(10, "a", 13), (10, "b", 1), (10, "c", 5), (20, "a", 1)]
+
+    def test_what_cannot_be_in_shards_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Memory, "answering", property(lambda self: 10))
+        ends = replace(STREAM, punctuation=parse_punctuation("ON k WHEN x = 0")).check()
+        for text, stream in [(TOTAL, STREAM), (BY_KEY, ends)]:
+            course = Course([query(text)], stream=stream)
+            with pytest.raises(MullionError, match="query 'q' keeps about"):
+                course.take(event(3, "a"), event(4, "b"))
 
 
 class TestShedding:

@@ -72,18 +72,25 @@ ROWS = [
             "ISTREAM (SELECT k, sum(v) AS v FROM s [RANGE '3 min'] GROUP BY k)",
             [(3, 4), (3, 2), (4, 3), (7, 4), (9, 5), (12, 6)],
         ),
+        (
+            "SELECT k, v FROM s [RANGE '3 min'] x "
+            "WHERE NOT EXISTS (SELECT 1 FROM s [RANGE '1 min'] y WHERE y.v = x.v + 99)",
+            [(3, 1), (3, 2), (3, 3), (4, -1), (6, -2), (6, -3), (7, 4), (9, 5), (10, -4), (12, 6), (12, -5), (15, -6)],
+        ),
         ("SELECT k, v FROM s [RANGE '3 min']", [(3, 2), (3, 3), (7, 4), (9, 5), (12, 6)]),
     ],
 )
 @pytest.mark.parametrize("batches", [1, 2, 3, 6])
 def test_when_it_enters_everything_is_new(query: str, wanted: list[tuple[int, int]], batches: int) -> None:
     """A query over a window of three minutes enters at 12:03. What left before, or just then, was never there; where
-    rows are told as they come, those that came before are not."""
+    rows are told as they come, those that came before are not, unless their end is told, which is here the negative."""
     with local_engine(CHANGES.format(query=query)) as engine:
         for number in range(batches):
             engine.deliver("s", ROWS[number * 6 // batches : (number + 1) * 6 // batches], number)
         engine.end("s")
         answers = engine.results("q").to_arrow()
         ends = answers.column("window_end").cast("int64").to_pylist()
-    found = [((end - NOON) // MINUTE, v) for end, v in zip(ends, answers.column("v").to_pylist(), strict=True)]
+        signs = answers.column("sign").to_pylist() if "sign" in answers.column_names else [1] * len(ends)
+    told = [v * sign for v, sign in zip(answers.column("v").to_pylist(), signs, strict=True)]
+    found = [((end - NOON) // MINUTE, v) for end, v in zip(ends, told, strict=True)]
     assert sorted(found) == sorted(wanted)

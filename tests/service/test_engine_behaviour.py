@@ -212,7 +212,7 @@ class TestRelationsThatEnter:
         late = f"CREATE QUERY late BACKFILL AS {KEYS.replace('5 us', '5 us SLIDE 5 us')}"
         with local_engine(SCRIPT) as engine:
             engine.deliver("s", events(0, 1, 2), 0)
-            with pytest.raises(NotSupported, match=r"BACKFILL of this query .* cannot be read twice"):
+            with pytest.raises(NotSupported, match=r"BACKFILL of query 'late' .* cannot be read twice"):
                 engine.execute(late)
             engine._runs.of("s").source.forgets = False  # type: ignore[attr-defined]
             engine.deliver("s", events(3), 1)

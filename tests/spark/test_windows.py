@@ -146,8 +146,8 @@ def test_queries_join_a_stream_that_runs(spark: SparkSession, made: list[dict[st
     first, second, column, backfill = refused.values()
     assert "the stream has passed the start of query" in first and "RANGE UNBOUNDED" in first
     assert "the stream has passed the start of query" in second
-    assert "the position of the stream on 'x'" in column
-    assert "BACKFILL of this query" in backfill
+    assert "the position of the stream on 'x' is not known" in column
+    assert "BACKFILL of query 'b'" in backfill
     text = "SELECT count(*) AS n, sum(x) AS s FROM s [RANGE 8 SLIDE 4 WATTR seq]"
     whole = reference.answer(parse_query(text), STREAM, made)
     found = [tuple(row.values()) for row in followed]

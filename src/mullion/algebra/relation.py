@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mullion.algebra.nodes import Node, ResultWindow, scans
+from mullion.algebra.nodes import Node, ResultWindow, is_aggregates, scans
 from mullion.algebra.nodes.value import Value
 from mullion.language.query import Expr, Window
 from mullion.lazy import cached_property
@@ -65,6 +65,11 @@ class Relation(Value):
     def plan(self) -> Node:
         """The plan that is run: the root, for WSTREAM under the window over its new results."""
         return self.root if self.output_window is None else ResultWindow(self.root, self.output_window)
+
+    @property
+    def asks_for_order(self) -> bool:
+        """Whether it shows which of its rows came first, also among those of one moment. Groups stand by their keys."""
+        return (bool(self.order_by) or self.limit is not None) and not is_aggregates(self.root)
 
     @cached_property
     def streams(self) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ def decayed(node: AggregateCall, bounds: Type | None) -> Expr:
     """The sum at the newest event, brought to the window's end; or at the instants of operators, which have no columns
     for the bounds of windows."""
     if bounds not in (None, TIMESTAMP):
-        hint = "it is for windows in time"
-        raise NotSupported("decay in this query", node.place, hint=hint)
+        hint = "it fades by the time until the window's end, which is none there"
+        raise NotSupported("decay over a window of whole numbers", node.place, hint=hint)
     half_life = _half_life(node)
     if node.distinct:
         raise NotSupported("decay(DISTINCT ...)", node.place)

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from mullion.algebra.nodes import Node, Scan, nodes, scans
 from mullion.algebra.relation import Relation
+from mullion.errors import NotSupported, Place
 from mullion.language.query import Window
 
 
@@ -54,6 +55,11 @@ class Past(NamedTuple):
     is_gone: bool = False
     tag: str = ""
     entered_after: int | None = None
+
+
+def no_past(name: str, reason: str, place: Place | None, *, hint: str | None = None) -> NotSupported:
+    """The error for a query that cannot have BACKFILL. After a restart there is no place to show."""
+    return NotSupported(f"BACKFILL of query '{name}' ({reason})", place, hint=hint)
 
 
 def gone(reason: str) -> Past:

@@ -14,7 +14,7 @@ from mullion.algebra.relation import Relation
 from mullion.algebra.streams import Stream, Table
 from mullion.algebra.window_aggregate import type_of_bounds
 from mullion.binding.bounded_joins import bounded, limited, over_found
-from mullion.binding.entering import entering_at
+from mullion.binding.entering import entering_at, no_past
 from mullion.binding.internal_windows import check_internal
 from mullion.binding.one_window import groups_one_window
 from mullion.binding.preferences import preferred, with_windows
@@ -98,7 +98,7 @@ def _check_backfill(query: Query, root: Node, materialized: Iterable[Relation]) 
     if query.backfill and read:
         why = f"it reads '{read[0].name}', which holds nothing from before it entered"
         hint = f"leave BACKFILL out, or give it to '{read[0].name}' too"
-        raise NotSupported(f"BACKFILL of this query ({why})", query.place, hint=hint)
+        raise no_past(query.name or "query", why, query.place, hint=hint)
 
 
 class _Binder:

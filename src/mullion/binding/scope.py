@@ -67,11 +67,7 @@ class Scope:
             if qualifier_of(source):
                 self._name(i, qualifier_of(source), source.place)
         self.shown = list(self.numbers)
-        names = [source.name.lower() if isinstance(source, Named) else "" for source in sources]
-        for i, name in enumerate(names):
-            if name and names.count(name) == 1:
-                self.numbers.setdefault(name, i)
-            self.numbers[f"#{i}"] = i
+        self.numbers |= {f"#{i}": i for i in range(len(sources))}
 
     def _name(self, number: int, name: str, place: Place | None) -> None:
         if self.numbers.setdefault(name.lower(), number) != number:
@@ -128,9 +124,7 @@ class Scope:
 
     def _is_outer(self, column: Column, outer: Scope) -> bool:
         """Whether a name belongs to the query around. A stream with an alias leaves its own name to that."""
-        name = (column.table or "").lower()
-        hidden = name not in self.shown and name in outer.shown
-        return outer._knows(column) and (hidden or not self._knows(column))
+        return outer._knows(column) and not self._knows(column)
 
     def _knows(self, column: Column) -> bool:
         """Whether the name means something here, be it wrong or ambiguous."""
@@ -173,9 +167,20 @@ class Scope:
     def _unknown_source(self, column: Column, *, seen: bool) -> CheckError:
         assert column.table is not None
         what = "stream or alias" if self.alone else "stream, table or alias"
-        near = closest(column.table, self.shown) or _there_are(self.shown)
+        near = self._written_instead(column) or closest(column.table, self.shown) or _there_are(self.shown)
         hint = "ON sees only the two sides that it joins" if seen else near
         return CheckError(f"unknown {what} '{column.table}'", column.place, hint=hint)
+
+    def _written_instead(self, column: Column) -> str | None:
+        """A hint for the name of a source that has an alias, here or in the query around."""
+        assert column.table is not None
+        sources = [*self.sources, *(() if self.outer is None else self.outer.sources)]
+        named = [source for source in sources if isinstance(source, Named) and source.alias]
+        hiding = [source.alias for source in named if source.name.lower() == column.table.lower()]
+        if not hiding:
+            return None
+        written = " or ".join(f"{alias}.{column.name}" for alias in hiding)
+        return f"its alias hides the name '{column.table}': write {written}"
 
 
 def check_means_window(term: Expr, has: Callable[[str], bool]) -> None:

@@ -28,7 +28,7 @@ def entering_plans(
     """The plans of relations that enter together. `standing`: plans that are computed on the driver, whatever comes.
     `may_shard`: relations that can be split may leave it."""
     together = [relations] if options.is_shared else [[relation] for relation in relations]
-    chosen = [plan for own in together for plan in optimise_together([r.plan for r in own], stats, options.expiry)]
+    chosen = [plan for own in together for plan in _optimised(own, stats, options.expiry)]
     stays = [not (may_shard and relation_keys(relation) is not None) for relation in relations]
     for i in (i for i, plan in enumerate(chosen) if options.is_shared and is_promising(plan.root)):
         others = [plan.root for plan, is_here in zip(chosen, stays, strict=True) if is_here]
@@ -41,7 +41,7 @@ def plans_at_work(
 ) -> list[Chosen]:
     """The plans by which relations of one network run, with what else was considered, and what would be chosen now."""
     model = CostModel(stats, expiry)
-    made_now = optimise_together([relation.plan for relation in relations], stats, expiry)
+    made_now = _optimised(relations, stats, expiry)
     roots = [at_work[relation.name] for relation in relations]
     best = [root if root == complete(now.root) else now.root for root, now in zip(roots, made_now, strict=True)]
     cost, instead_of = model.together(best), model.together(roots)
@@ -54,6 +54,11 @@ def plans_at_work(
         cheaper = CheaperNow(own_best, cost, instead_of, len(roots)) if is_cheaper and own_best != root else None
         plans.append(Chosen(root, model.plan(root), (), (), cheaper))
     return plans
+
+
+def _optimised(relations: Sequence[Relation], stats: Stats, expiry: Expiry) -> list[Chosen]:
+    in_order = {relation.plan for relation in relations if relation.asks_for_order}
+    return optimise_together([relation.plan for relation in relations], stats, expiry, in_order)
 
 
 def plans_of_network(plans: Sequence[Chosen], expiry: Expiry) -> tuple[Chosen, ...]:

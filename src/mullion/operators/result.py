@@ -202,7 +202,7 @@ class Result:
             until, begin = until if ended else min(until, self._bound), self._occupancy.first
             timed = timed.take(timed.start < self._bound)
             timed = replace(timed, end=np.where(timed.end < FOREVER, np.minimum(timed.end, self._bound), FOREVER))
-        enters = self._begin if self._is_entering else None
+        enters = self._enters_at
         instants = Changes.of(timed, self._emitted_until, until, () if enters is None else (enters,))
         low, high = 0, len(instants.times) - 1
         if begin is not None:
@@ -218,11 +218,13 @@ class Result:
         return [*self._answers(timed, seen, instants, low, high, low - 1)]
 
     @property
-    def _is_entering(self) -> bool:
-        """Whether a query that enters late, and tells how its result changes, was not answered yet: what is there when
-        it enters has just come."""
-        tells_changes = self.relation.output in ("istream", "dstream")
-        return tells_changes and self._begin is not None and self._begin > self._emitted_until
+    def _enters_at(self) -> int | None:
+        """When a query enters late that tells how its result changes, and was not answered yet: what is there then has
+        just come. With BACKFILL that is so where rows are taken back, since those told before were told to nobody."""
+        enters = self._begin if self._signed or self.relation.output in ("istream", "dstream") else None
+        if self._signed and self.relation.after is not None:
+            enters = self.relation.after + 1
+        return None if enters is None or enters <= self._emitted_until else enters
 
     def _answers(
         self, timed: TimedRows, seen: Visibility, instants: RankedInstants, low: int, high: int, before: int
@@ -266,7 +268,7 @@ class Result:
         """Which rows can still be emitted."""
         instants = self._periodic
         if instants is None:
-            only_comes = self._is_emitted_once and not self._is_entering
+            only_comes = self._is_emitted_once and self._enters_at is None
             return (timed.start if only_comes else timed.end) > self._emitted_until
         emitted, comes = instants.due(self._emitted_until), instants.first(timed.start)
         if self._is_emitted_once:  # all that is there at the first instant comes then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mullion.algebra.nodes import Node, Scan, nodes
@@ -52,13 +52,17 @@ class Chosen:
 
 
 def optimise_together(
-    roots: Sequence[Node], stats: Stats = NO_STATS, expiry: Expiry = Expiry.PATTERN_AWARE
+    roots: Sequence[Node],
+    stats: Stats = NO_STATS,
+    expiry: Expiry = Expiry.PATTERN_AWARE,
+    in_order: Collection[Node] = (),
 ) -> list[Chosen]:
     """For each query the cheapest of the equal plans that the rules lead to, where what queries share counts once.
 
     Pushing selections down makes one query cheaper, but leaves less that is the same. So queries that differ only in
     what they do above the same join are planned once each for itself, and once with their selections above it. What is
-    cheaper in sum is taken. Costs are then each query's share.
+    cheaper in sum is taken. Costs are then each query's share. `in_order`: roots of which somebody sees the order of
+    rows that come at one moment; they are left to rules that keep it.
 
     Requires: nothing; without observed statistics guesses are compared.
     Time: O(r n) plans are costed for r rules and n nodes while simplifying, then at most 64 alternatives a query.
@@ -66,8 +70,8 @@ def optimise_together(
     """
     model = CostModel(stats, expiry)
     search = _Search(model)
-    chosen = [search.best(root, SIMPLIFYING) for root in roots]
-    kept_up = [search.best(root, SHARING) for root in roots]
+    chosen = [search.best(root, SIMPLIFYING, in_order=root in in_order) for root in roots]
+    kept_up = [search.best(root, SHARING, in_order=root in in_order) for root in roots]
     groups: dict[Node, list[int]] = {}
     for i, plan in enumerate(kept_up):
         groups.setdefault(_core(plan.root), []).append(i)
@@ -104,9 +108,9 @@ def _core(root: Node) -> Node:
 class _Search:
     model: CostModel
 
-    def best(self, root: Node, simplifying: Sequence[Rule]) -> Chosen:
+    def best(self, root: Node, simplifying: Sequence[Rule], *, in_order: bool) -> Chosen:
         simple, uses = self.simplified(root, simplifying)
-        plans = self.alternatives(simple, simplifying)
+        plans = self.alternatives(simple, simplifying, in_order=in_order)
         costs = {plan: self.model.plan(plan) for plan in plans}
         first = min(plans, key=lambda plan: (costs[plan], _strict_edges(plan)))
         dearer = [(plan, cost) for plan, cost in costs.items() if cost > costs[first] * (1 + 1e-9)]
@@ -126,13 +130,15 @@ class _Search:
                     plan, changed = better, True
         return plan, tuple(uses.values())
 
-    def alternatives(self, plan: Node, simplifying: Sequence[Rule]) -> dict[Node, tuple[RuleUse, ...]]:
+    def alternatives(
+        self, plan: Node, simplifying: Sequence[Rule], *, in_order: bool = False
+    ) -> dict[Node, tuple[RuleUse, ...]]:
         """Plans that the alternatives lead to, and by which uses."""
         plans: dict[Node, tuple[RuleUse, ...]] = {plan: ()}
         waiting = [plan]
         while waiting and len(plans) < MOST_PLANS:
             known = waiting.pop(0)
-            for rule in ALTERNATIVES:
+            for rule in (rule for rule in ALTERNATIVES if rule.keeps_ids or not in_order):
                 for offered in everywhere(known, rule):
                     other, _ = self.simplified(offered, simplifying)
                     if other not in plans:

@@ -7,12 +7,13 @@
 
 ISTREAM and DSTREAM compare both by value. Of equal rows the youngest are the new ones; of those that have left, the
 oldest are emitted as gone. For a query that enters late there was nothing before its first instant, which at changes is
-its entering: RESTORE does not tell what came and went before it. Where rows are told as they come, older ones are not.
+its entering: RESTORE does not tell what came and went before it. Where rows are told as they come, older ones are not,
+unless they have a sign: then those that are there are told when it enters, so that what is told always adds up to them.
 
 A query is answered from the first to the last of its instants at which at least one of its windows holds an event;
 START AT and STOP AT choose among the instants before. With BACKFILL the query is as it would be had it been there from
-the start, but emits nothing up to its entering. Where no window holds an event there is no row anyway, but those
-of aggregates without GROUP BY.
+the start, but emits nothing up to its entering; rows with a sign that are there then are told just after it. Where no
+window holds an event there is no row anyway, but those of aggregates without GROUP BY.
 
 Changes of a plan whose rows promise no end (strict) are emitted with a sign: 1 when a row comes, -1 when it ends.
 """
@@ -239,8 +240,15 @@ class _Continuous(_Output):
     @property
     def _enters_at(self) -> int | None:
         """When the query enters, where that matters: all that is there then has just come."""
-        tells_changes = self.relation.output in ("istream", "dstream")
+        if self._is_signed and self.relation.after is not None:
+            return self.relation.after + 1
+        tells_changes = self._is_signed or self.relation.output in ("istream", "dstream")
         return _begin(self.relation) if tells_changes and self.relation.start is not None else None
+
+    @property
+    def _is_signed(self) -> bool:
+        root = self.relation.root
+        return self.relation.output == "changes" and is_strict(root) and not is_aggregates(root)
 
     def at(self, instant: int, *, is_first: bool) -> list[SignedRow]:
         if self.relation.output == "changes":
@@ -252,7 +260,7 @@ class _Continuous(_Output):
 
     def _changes(self, instant: int) -> list[SignedRow]:
         """The rows that come; and those that end, where they did not say when."""
-        root = self.relation.root
-        is_signed = is_strict(root) and not is_aggregates(root)
-        changed = [row for row in self.rows if row.start == instant or (is_signed and row.end == instant)]
+        if instant == self._enters_at:
+            return [(row, 1) for row in self.ordered(row for row in self.rows if row.lives_at(instant))]
+        changed = [row for row in self.rows if row.start == instant or (self._is_signed and row.end == instant)]
         return [(row, 1 if row.start == instant else -1) for row in self.ordered(changed)]

@@ -10,8 +10,8 @@ from hashlib import sha256
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.binding.entering import Entrance, Past, entrance, gone, read_once_more
-from mullion.errors import CheckError, NotSupported, Place
+from mullion.binding.entering import Entrance, Past, entrance, gone, no_past, read_once_more
+from mullion.errors import CheckError, Place
 from mullion.expressions.vector import has_arrow_type
 from mullion.instants import EVERYTHING
 from mullion.kernels.table_versions import with_batch
@@ -20,6 +20,7 @@ from mullion.planner.rules import groupings_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, PastEvents, PastPartials, SideJobs
 from mullion.runtime.batch import reading_failures
+from mullion.runtime.sharding_choice import hand_over
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
@@ -130,11 +131,11 @@ class Admission:
         if query.backfill:
             entered, how = self.enter(query)
             if entered.after is None:
-                raise NotSupported(f"BACKFILL of this query ({how})", place)
+                raise no_past(query.name, how, place)
             return
         since, order = query.frame.since, query.axis.order
         if order and self._state.newest_on(order) is None:
-            why = f"the position of the stream on '{order}' is not known, since no query has a window over it yet"
+            why = f"query '{query.name}' comes late, and the position of the stream on '{order}' is not known"
             raise CheckError(why, place, hint="start the stream with the query")
         start = self.enter(query)[0].start
         if since is not None and not query.frame.unbounded and start is not None and since < start:
@@ -264,8 +265,7 @@ class Admission:
         """Let shards keep what they answer from. The next commit names their files, and says that the past is here."""
         assert sharing_set.plan is not None
         grouping = next(g for g in sharing_set.plan.groupings if g.name == entry.grouping)
-        shards = sharing_set.shards[entry.grouping]
-        shards.adopt(entry, name, dict(self._state.source.adopt(shards, entry, grouping, name)))
+        hand_over(self._state, sharing_set.shards[entry.grouping], entry, grouping, name)
 
     def close(self) -> None:
         self._side_jobs.close()

@@ -13,6 +13,7 @@ from mullion.runtime.sharding import Shards
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.answering_room import opened_bytes
+from mullion.slices.subwindow import PartialSubWindows
 
 COUNTED = 10
 """So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
@@ -40,6 +41,14 @@ class ShardingChoice:
         for family in _families(plan):
             if any(grouping.name in sharing_set.shards for grouping in family):
                 self._move(sharing_set, family)
+
+    def move_too_large(self, sharing_set: SharingSet, family: Sequence[Grouping]) -> bool:
+        """Move what cannot be answered on the driver to shards, which go through their groups in parts; False where it
+        cannot be there: without keys, and where all events are looked at on the driver."""
+        if not family[0].keys or self._state.punctuations is not None:
+            return False
+        self._move(sharing_set, family)
+        return True
 
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:
         held = [entry for entry in sharing_set.tier.entries if entry.grouping == grouping.name]
@@ -76,13 +85,22 @@ class ShardingChoice:
         label = next(label for label, own in self._state.sets.items() if own is sharing_set)
         name = sha256(f"{label} {grouping.name}".encode()).hexdigest()[:16]
         shards = Shards(self._state.files, f"shards/{name}", SHARDS)
-        tier = sharing_set.tier
-        own = [entry for entry in tier.entries if entry.grouping == grouping.name]
-        tier.entries = [entry for entry in tier.entries if entry.grouping != grouping.name]
-        for i, entry in enumerate(own):
-            moved = f"moved-{i}"
-            shards.adopt(entry, moved, dict(self._state.source.adopt(shards, entry, grouping, moved)))
+        for i, entry in enumerate(sharing_set.tier.take_out(grouping.name)):
+            hand_over(self._state, shards, entry, grouping, f"moved-{i}")
         return shards
+
+
+def hand_over(state: StreamState, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> None:
+    """Let shards keep sub-windows that were on the driver."""
+    for i, part in enumerate(_portions(entry, state.memory().handed)):
+        shards.adopt(part, f"{name}-{i}", dict(state.source.adopt(shards, part, grouping, f"{name}-{i}")))
+
+
+def _portions(entry: PartialSubWindows, size: int) -> Iterator[PartialSubWindows]:
+    """The rows in portions of about so many bytes."""
+    rows = max(1, len(entry.table) * size // max(1, entry.size))
+    for first in range(0, len(entry.table), rows):
+        yield PartialSubWindows(entry.table.slice(first, rows))
 
 
 def _families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:

@@ -47,10 +47,12 @@ class SharingSet:
 
     def restore(self, state: dict[str, Any], tables: Sequence[pa.Table], files: CommittedFiles) -> None:
         self.members = frozenset(state["members"])
-        self.tier.restore(state["tier"], tables)
         self.seen = Observed(**state["seen"]) if state["seen"] else NOTHING_SEEN
         self.groups = dict(state["groups"])
         self.shards |= {name: Shards.restored(files, shards) for name, shards in state["shards"].items()}
+        self.tier.restore(state["tier"], tables)
+        for name in self.shards:  # commits before these were moved hold them, too
+            self.tier.take_out(name)
 
     def misjudged(self, taken: Sequence[CountedPartials]) -> dict[str, str]:
         """What the plan expected and what came of it, where these are far apart."""

@@ -1,5 +1,5 @@
-"""What windows need between batches: in memory up to a part of the limit, on disk beyond it, and refused where windows
-could not be answered from it.
+"""What windows need between batches: in memory up to a part of the limit, on disk beyond it, and moved to shards, or
+refused, where windows could not be answered from it.
 
     sub-windows   |oldest ...                    ... newest|
                   |= mapped from scratch files =|= memory =|
@@ -42,21 +42,28 @@ class Need(NamedTuple):
         return f"query '{self.query}' keeps about {size_text(self.size)} ({parts})"
 
 
+Move = Callable[[SharingSet, Sequence[Grouping]], bool]
+"""Moves groupings that are answered together to shards; whether they can be there."""
+
+
 class StateMemory:
     """Asked after a batch has added its partials, before anything is answered from them."""
 
-    def __init__(self, memory: Callable[[], Memory], scratch: Scratch) -> None:
-        self._memory, self._scratch = memory, scratch
+    def __init__(self, memory: Callable[[], Memory], scratch: Scratch, move: Move) -> None:
+        self._memory, self._scratch, self._move = memory, scratch, move
 
     def make_room(self, sets: Iterable[SharingSet]) -> None:
-        """Move the oldest sub-windows to disk until the others fit; raise where no answer could be made of them."""
+        """Move what cannot be answered here to shards, or raise; then the oldest sub-windows to disk until the others
+        fit."""
         memory, sets = self._memory(), list(sets)
+        for sharing_set in sets:
+            for together in too_large(sharing_set, memory):
+                if not self._move(sharing_set, together):
+                    raise _refused(sharing_set, together, memory)
         kept = sum(sharing_set.tier.kept_size for sharing_set in sets)
         for sharing_set in sets:
             sharing_set.tier.limit_kept(max(0, memory.kept - (kept - sharing_set.tier.kept_size)))
         entries = [(sharing_set, entry) for sharing_set in sets for entry in sharing_set.tier.entries]
-        for sharing_set in sets:
-            check_answerable(sharing_set, memory)
         in_memory = [(sharing_set, entry) for sharing_set, entry in entries if not entry.on_disk]
         left = sum(entry.size for _, entry in in_memory)
         for sharing_set, entry in sorted(in_memory, key=lambda pair: pair[1].newest):
@@ -66,23 +73,25 @@ class StateMemory:
             left -= entry.size
 
 
-def check_answerable(sharing_set: SharingSet, memory: Memory) -> None:
-    """Refuse sub-windows that are too many to be answered from, and say whose they are. A grouping is answered together
-    with those that count values for it."""
+def too_large(sharing_set: SharingSet, memory: Memory) -> list[tuple[Grouping, ...]]:
+    """The groupings whose sub-windows are too many to be answered from, each with those that count values for it."""
     plan, held = sharing_set.plan, held_by_grouping(sharing_set.tier.entries)
-    for together in () if plan is None else families(plan):
-        size, needed = of_groupings(held, together)
-        if needed <= memory.answering:
-            continue
-        needs = sorted(needs_of(sharing_set, together), key=lambda need: need.size, reverse=True)
-        beside = f", beside {len(needs) - 1} others of these groups" if len(needs) > 1 else ""
-        whole = f"the windows need {size_text(size)}, and {size_text(needed)} to be answered"
-        raise MullionError(
-            f"{needs[0]}{beside}: {whole}; Python has {size_text(memory.python)} of {size_text(memory.limit)}",
-            hint=f"the present state needs at least --memory {limit_with(needed + PROCESS)} (Engine: memory), and "
-            "more while windows fill; or shorten its window, lengthen its SLIDE, or group by less. With a "
-            "checkpoint, the same run goes on",
-        )
+    every = () if plan is None else families(plan)
+    return [together for together in every if of_groupings(held, together)[1] > memory.answering]
+
+
+def _refused(sharing_set: SharingSet, together: Sequence[Grouping], memory: Memory) -> MullionError:
+    """Says whose sub-windows are too many."""
+    size, needed = of_groupings(held_by_grouping(sharing_set.tier.entries), together)
+    needs = sorted(needs_of(sharing_set, together), key=lambda need: need.size, reverse=True)
+    beside = f", beside {len(needs) - 1} others of these groups" if len(needs) > 1 else ""
+    whole = f"the windows need {size_text(size)}, and {size_text(needed)} to be answered"
+    return MullionError(
+        f"{needs[0]}{beside}: {whole}; Python has {size_text(memory.python)} of {size_text(memory.limit)}",
+        hint=f"the present state needs at least --memory {limit_with(needed + PROCESS)} (Engine: memory), and "
+        "more while windows fill; or shorten its window, lengthen its SLIDE, or group by less. With a "
+        "checkpoint, the same run goes on",
+    )
 
 
 def families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:

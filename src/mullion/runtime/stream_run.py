@@ -40,6 +40,7 @@ from mullion.runtime.intake import new_intake
 from mullion.runtime.late import SetAside
 from mullion.runtime.overload import PlayedBatch
 from mullion.runtime.planning import Planning
+from mullion.runtime.sharding_choice import ShardingChoice
 from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.tally import Tally
@@ -73,7 +74,7 @@ class StreamRun(StreamState):
 
     @cached_property
     def state_memory(self) -> StateMemory:
-        return StateMemory(self.memory, Scratch())
+        return StateMemory(self.memory, Scratch(), ShardingChoice(self).move_too_large)
 
     # Queries
 

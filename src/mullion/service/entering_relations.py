@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from mullion.algebra.nodes import nodes, tables_of
 from mullion.algebra.relation import Relation
-from mullion.binding.entering import Entrance, Past, entered, entrance, gone, needed_since, read_once_more, starts_at
+from mullion.binding.entering import (
+    Entrance,
+    Past,
+    entered,
+    entrance,
+    gone,
+    needed_since,
+    no_past,
+    read_once_more,
+    starts_at,
+)
 from mullion.catalog.catalog import Catalog
 from mullion.errors import NotSupported, Place
 from mullion.runtime.sink import Sink
@@ -27,16 +37,15 @@ class EnteringRelations:
         """Let the query enter with the next step, or raise what speaks against it."""
         self._check_read(query, place)
         if query.backfill and (reason := self._unreadable(query)) is not None:
-            raise NotSupported(f"BACKFILL of this query ({reason})", place)
+            raise no_past(query.name, reason, place)
 
     def _check_read(self, query: Relation, place: Place | None) -> None:
         """A query without a past shares the work of those over its streams, of whose past nothing is left there."""
         parts = set(nodes(query.root))
         read = [r for r in self._catalog.materialized.values() if r.root in parts and r.backfill]
         if read and not query.backfill:
-            what = (
-                f"reading '{read[0].name}' without BACKFILL (it holds results of a past that this query does not have)"
-            )
+            why = f"it holds results of a past that '{query.name}' does not have"
+            what = f"reading '{read[0].name}' without BACKFILL ({why})"
             raise NotSupported(what, place, hint="add BACKFILL here too")
 
     def check_new(self, noted: Container[str]) -> None:

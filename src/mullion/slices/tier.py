@@ -91,6 +91,13 @@ class WindowTier:
         self.entries = [same if held is entry else held for held in self.entries]
         self._unsaved = [same if held is entry else held for held in self._unsaved]
 
+    def take_out(self, grouping: str) -> list[PartialSubWindows]:
+        """Those of a grouping, which are kept elsewhere from now on."""
+        own = [entry for entry in self._entries if entry.grouping == grouping]
+        self.entries = [entry for entry in self._entries if entry.grouping != grouping]
+        self._unsaved = [entry for entry in self._unsaved if entry.grouping != grouping]
+        return own
+
     def add_slices(self, slices: Times) -> int:
         """Note slices that hold an event; returns how many are new."""
         before = len(self.slices)

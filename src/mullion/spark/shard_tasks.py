@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mullion.allocation import release
 from mullion.planner.plan import Grouping
+from mullion.runtime.shard_parts import by_group
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require_shared, sees
 from mullion.runtime.sink import ShardWriter
@@ -67,7 +68,7 @@ def write_into_shards(
         if received:
             table = as_schema(pa.Table.from_batches(received).rename_columns(schema.names), schema)
             table = table.replace_schema_metadata(metadata)
-            yield _message((_shard(), slim.write_entry(_shard(), name, serialised(table))))
+            yield _message((_shard(), slim.write_entry(_shard(), name, serialised(by_group(table, grouping)))))
 
     keys = [F.col(numbers[f"key{i}"]) for i in range(len(grouping.group_keys))]
     plain = entry.table.cast(plain_schema(entry.table.schema)).rename_columns(list(numbers.values()))
