@@ -20,8 +20,8 @@ def as_decimal(type_: Type) -> Type:
 
 
 def literal_decimal(expr: Expr, type_: Type) -> Type:
-    """Next to a decimal, an integer constant counts with the digits that it has."""
-    if isinstance(expr, Literal) and expr.value is not None and type_.is_integer:
+    """Next to a decimal, an integer constant counts with the digits that it has, unless a CAST made it."""
+    if isinstance(expr, Literal) and expr.value is not None and type_.is_integer and not expr.cast:
         return decimal(len(str(abs(expr.value))), 0)
     return as_decimal(type_)
 

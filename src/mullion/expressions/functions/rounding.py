@@ -130,7 +130,9 @@ def bounded_types(args: Args) -> Sequence[Type] | None:
 
 def bounded_result(args: Args) -> Type:
     x = args[0][1]
-    return decimal(min(x.precision - x.scale + 1, MAX_PRECISION), 0) if x.kind == "decimal" else BIGINT
+    if x.kind != "decimal":
+        return BIGINT
+    return x if x.scale == 0 else decimal(min(x.precision - x.scale + 1, MAX_PRECISION), 0)
 
 
 def bounded(name: str, mode: str, whole: Callable[[Any], Any], aliases: tuple[str, ...] = ()) -> Function:
