@@ -63,6 +63,8 @@ def call(name: str, *args: str | int | Expr) -> Call:
         (call("multiply", "wide", Cast(Literal(9, INT), TINYINT)), decimal(38, 6)),
         (call("multiply", "wide", Cast(Literal("9", STRING), INT)), decimal(38, 6)),
         (call("divide", Literal(None, NULL), "cents"), DOUBLE),
+        (call("positive", "symbol"), DOUBLE),
+        (call("positive", "tiny"), TINYINT),
         (call("divide", "cents", Literal(None, NULL)), decimal(23, 13)),
         (call("floor", "cents"), decimal(9, 0)),
         (call("ceil", Cast(Column("big"), decimal(20, 0))), decimal(20, 0)),

@@ -208,6 +208,12 @@ def negate_integers(args: Args) -> Expr | None:
     return None
 
 
+def itself(args: Args) -> Expr | None:
+    """+x is x, as a number."""
+    x, type_ = args[0]
+    return x if type_.is_numeric else Cast(x, DOUBLE) if type_ == STRING else None
+
+
 def absolute_integers(args: Args) -> Expr | None:
     x, type_ = args[0]
     if type_.is_integer or type_ == INTERVAL:
@@ -241,6 +247,7 @@ register(
     ),
     Function(
         name="positive", least=1, most=1, coerce=one_number, result=first_of, text="{0}",
+        rewrite=itself,
         row=Plain(lambda x: x), vector=Plain(lambda x: x), decimals=True,
     ),
     Function(

@@ -74,7 +74,7 @@ def round_value(value: Any, places: int, mode: str, result: Type) -> Any:
         if not math.isfinite(value):
             return value
         digits = Decimal(str(np.float32(value)) if result.kind == "float" else repr(value))
-        return float(digits.quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT))
+        return float(digits.quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT)) + 0.0
     digits = Decimal(value).quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT)
     if result.kind == "decimal":
         return fit_decimal(digits, result)
