@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mullion.errors import CheckError, Place
-from mullion.expressions.typing import resolve, resolve_predicate
+from mullion.expressions.typing import resolve, resolve_predicate, type_of
 from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import (
     BIGINT,
@@ -88,6 +88,16 @@ def test_types(expr: Expr, type_: Type) -> None:
     resolved, found = resolve(expr, COLUMNS)
     assert found == type_
     assert resolve(resolved, COLUMNS) == (resolved, type_), "what is resolved stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("number", "met"),
+    [(Cast(Column("big"), decimal(20, 0)), decimal(20, 0)), (Column("cents"), DOUBLE), (Column("big"), BIGINT)],
+)
+def test_a_text_meets_whole_numbers_as_one_of_them(number: Expr, met: Type) -> None:
+    resolved = resolve(call("eq", "symbol", number), COLUMNS)[0]
+    assert isinstance(resolved, Call)
+    assert type_of(resolved.args[0], COLUMNS) == type_of(resolved.args[1], COLUMNS) == met
 
 
 def test_conversions_are_written_out() -> None:

@@ -78,7 +78,7 @@ def comparison(a: Type, b: Type, *, equality: bool) -> Type | None:
         return common_type
     if STRING in (a, b):
         other = b if a == STRING else a
-        if other.kind == "decimal":
+        if other.kind == "decimal" and other.scale:
             return DOUBLE
         return other if other.is_numeric or other.kind in (*TIMES, "boolean") else None
     if equality and BOOLEAN in (a, b):
