@@ -76,6 +76,8 @@ ratio = call("gt", call("divide", "a", "b"), 2)
         (call("in", "a", 1, Literal(None, NULL)), {"a": [1, 2, None]}, [True, None, None], [False] * 3),
         (call("in", "s", Literal("u", STRING)), {"s": ["u", "v", None]}, [True, False, None], [False] * 3),
         (call("startswith", "s", Literal("u", STRING)), {"s": ["uv", "v", None]}, [True, False, None], [False] * 3),
+        (call("concat", call("round", "x", 1)), {"x": [-0.01, -0.0, -0.05]}, ["0.0", "0.0", "-0.1"], [False] * 3),
+        (call("nullif", Literal(None, NULL), "a"), {"a": [1, None]}, [None, None], [False] * 2),
         (call("nullif", "a", "b"), {"a": [1, 2, None], "b": [1, None, 1]}, [None, 2, None], [False] * 3),
         (call("greatest", "x", 1.0), {"x": [math.nan, None, 0.5]}, [math.nan, 1.0, 1.0], [False] * 3),
         (call("round", "x", 2), {"x": [2.675, -0.005, 1e300]}, [2.68, -0.01, 1e300], [False] * 3),

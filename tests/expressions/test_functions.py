@@ -182,6 +182,26 @@ def test_timestamps_by_hand(text: str, micros: int | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("zone", "minutes"),
+    [
+        ("+1", 60), ("-0130", -90), ("+1:3", 63), ("UTC+12:34", 754), (" PST", -480), ("EST", -300),
+        ("  CET", 60), ("GMT0", 0), ("+128", None), ("UTC-12345", None), ("+12:3456", None), ("+1234:56", None),
+        ("+01:3:45", None),
+        ("pst", None), ("europe/berlin", None),
+    ],
+)  # fmt: skip
+def test_zones_are_those_that_java_knows(zone: str, minutes: int | None) -> None:
+    local = parse_timestamp("2024-02-29 12:34:56")
+    assert local is not None
+    assert parse_timestamp(f"2024-02-29 12:34:56{zone}") == (None if minutes is None else local - minutes * 60_000_000)
+
+
+@pytest.mark.parametrize("text", ["2024-02-29 12Z", "2024-02-29T12:34 UTC", "2024-02-29 12:34+01:00"])
+def test_a_time_with_a_zone_has_seconds(text: str) -> None:
+    assert parse_timestamp(text) is None
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [(1.0, "1.0"), (1e7, "1.0E7"), (0.001, "0.001"), (9.99e-4, "9.99E-4"), (-0.0, "-0.0"), (123456.789, "123456.789"),
      (math.inf, "Infinity"), (math.nan, "NaN"), (1e22, "1.0E22")],

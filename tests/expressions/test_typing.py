@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mullion.errors import CheckError, Place
-from mullion.expressions.typing import resolve, resolve_predicate
+from mullion.expressions.typing import resolve, resolve_predicate, type_of
 from mullion.language.query import AggregateCall, Call, Case, Cast, Column, Expr, Literal
 from mullion.language.types import (
     BIGINT,
@@ -57,6 +57,17 @@ def call(name: str, *args: str | int | Expr) -> Call:
         (call("divide", "cents", "cents"), decimal(23, 13)),
         (call("multiply", "wide", "wide"), decimal(38, 6)),
         (call("mod", "cents", 3), decimal(3, 2)),
+        (call("mod", "cents", Cast(Literal(3, INT), BIGINT)), decimal(10, 2)),
+        (call("add", "cents", Cast(Literal(1, INT), INT)), decimal(13, 2)),
+        (call("add", "cents", call("negative", Cast(Literal(1, INT), BIGINT))), decimal(23, 2)),
+        (call("multiply", "wide", Cast(Literal(9, INT), TINYINT)), decimal(38, 6)),
+        (call("multiply", "wide", Cast(Literal("9", STRING), INT)), decimal(38, 6)),
+        (call("divide", Literal(None, NULL), "cents"), DOUBLE),
+        (call("positive", "symbol"), DOUBLE),
+        (call("positive", "tiny"), TINYINT),
+        (call("divide", "cents", Literal(None, NULL)), decimal(23, 13)),
+        (call("floor", "cents"), decimal(9, 0)),
+        (call("ceil", Cast(Column("big"), decimal(20, 0))), decimal(20, 0)),
         (call("add", "cents", "price"), DOUBLE),
         (call("coalesce", "cents", "volume"), decimal(12, 2)),
         (call("coalesce", "volume", "symbol"), STRING),
@@ -77,6 +88,16 @@ def test_types(expr: Expr, type_: Type) -> None:
     resolved, found = resolve(expr, COLUMNS)
     assert found == type_
     assert resolve(resolved, COLUMNS) == (resolved, type_), "what is resolved stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("number", "met"),
+    [(Cast(Column("big"), decimal(20, 0)), decimal(20, 0)), (Column("cents"), DOUBLE), (Column("big"), BIGINT)],
+)
+def test_a_text_meets_whole_numbers_as_one_of_them(number: Expr, met: Type) -> None:
+    resolved = resolve(call("eq", "symbol", number), COLUMNS)[0]
+    assert isinstance(resolved, Call)
+    assert type_of(resolved.args[0], COLUMNS) == type_of(resolved.args[1], COLUMNS) == met
 
 
 def test_conversions_are_written_out() -> None:

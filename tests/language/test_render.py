@@ -47,7 +47,7 @@ LITERALS = st.one_of(
 )
 BINARY = """add subtract multiply divide div mod eq ne lt le gt ge eq_null_safe and or
     like ilike rlike concat bitand bitor bitxor"""
-UNARY = "negative not is_null bitnot abs"
+UNARY = "negative positive not is_null bitnot abs"
 
 
 def compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -91,7 +91,9 @@ def test_an_expression_survives_its_text(expr: Expr) -> None:
         ("- (5)", "-(5)"),
         ("-5 - -5", "-5 - -5"),
         ("- -a", "-(-a)"),
-        ("+a", "a"),
+        ("+a", "+a"),
+        ("+5", "5"),
+        ("+ +a * +(b + c)", "++a * +(b + c)"),
         ("x is distinct from 1", "NOT x <=> 1"),
         ("COUNT( * )", "count(*)"),
         ("5000000000", "5000000000"),

@@ -42,7 +42,7 @@ BOUNDS = {
     "count(v)": "n",
     "max(v) - min(v)": "max(v) - min(v)",
     "2 * avg(v) + 0.1": "2 * avg(v) + 0.1",
-    "-sum(x) / count(x)": "-sum(x) / count(x)",
+    "-sum(x) / +count(x)": "-sum(x) / count(x)",
     "max(x)": "max(x)",
 }
 

@@ -8,6 +8,7 @@ no rules of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -134,7 +135,8 @@ class _Resolver:
                 result = self.call(expr)
             case Cast():
                 arg, type_ = self.resolve(expr.arg)
-                result = cast(arg, type_, expr.type, expr.place), expr.type
+                made = cast(arg, type_, expr.type, expr.place)
+                result = replace(made, cast=True) if isinstance(made, Literal) else made, expr.type
             case Case():
                 result = self.case(expr)
             case AggregateCall():

@@ -37,7 +37,7 @@ _ALWAYS_SMALL = 60
 """So few tokens cannot make a tree of too many levels or parts: a level takes one at least, a doubling six."""
 
 _NO_OPERATOR = ("", 0)
-_SIGNS = {"-": "negative", "+": "", "~": "bitnot"}
+_SIGNS = {"-": "negative", "+": "positive", "~": "bitnot"}
 _PREDICATES = ("between", "in", "like", "ilike", "rlike", "regexp", "is")
 
 
@@ -105,7 +105,9 @@ def _prefix(c: TokenReader, level: int) -> Expr:
             return _postfix(c, literal, start)
         with c.nested():
             operand = _prefix(c, SIGN)
-        return Call(function, (operand,), place=c.since(start)) if function else operand
+        if symbol == "+" and isinstance(operand, Literal) and operand.type != types.STRING:
+            return operand
+        return Call(function, (operand,), place=c.since(start))
     return _postfix(c, _primary(c), start)
 
 

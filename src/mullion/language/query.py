@@ -41,6 +41,8 @@ class Literal(_Node):
 
     value: Any
     type: Type
+    cast: bool = field(default=False, compare=False, repr=False, kw_only=True)
+    """What a written CAST made of a constant: the type alone tells its digits, as of a column."""
     place: Place | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:

@@ -89,6 +89,8 @@ class _Renderer:
                 if name == "negative" and text[0] in "-.0123456789":
                     text = f"({text})"
                 return ("-" if name == "negative" else "~") + text, SIGN
+            case ("positive", (arg,)) if not isinstance(arg, Literal):
+                return "+" + self.at(arg, SIGN), SIGN
             case (_, (left, right)) if name in _SYMBOLS:
                 symbol, level = _SYMBOLS[name]
                 return f"{self.at(left, level)} {symbol.upper()} {self.at(right, level + 1)}", level

@@ -186,7 +186,7 @@ def _bounded_in(expr: Expr, query: Query) -> Iterator[AggregateCall]:
             yield expr
         case Literal(value=value) if value is not None and not isinstance(value, (str, bytes, bool)):
             pass
-        case Call(function=name, args=args) if name == "negative" or name in intervals.OPERATIONS:
+        case Call(function=name, args=args) if name in ("negative", "positive") or name in intervals.OPERATIONS:
             for arg in args:
                 yield from _bounded_in(arg, query)
         case _:
@@ -245,6 +245,8 @@ class _Approximately:
                 return self._of_aggregate(expr)
             case Call(function="negative", args=(argument,)):
                 return intervals.negative(self.of(argument))
+            case Call(function="positive", args=(argument,)):
+                return self.of(argument)
             case Call(function=name, args=(left, right)):
                 return intervals.OPERATIONS[name](self.of(left), self.of(right))
         assert isinstance(expr, Literal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -63,7 +64,7 @@ def two_numbers(operator: str) -> Callable[[Args], Sequence[Type] | None]:
         if a is None or b is None:
             return None
         if a == NULL or b == NULL:
-            a = b = DOUBLE if a == b else a if b == NULL else b
+            a = b = a if b == NULL != a else DOUBLE if a == b or operator == "divide" else b
         if operator == "div" and (a.is_fractional or b.is_fractional):
             return None
         if "decimal" in (a.kind, b.kind) and not (a.is_fractional or b.is_fractional):
@@ -201,10 +202,16 @@ def negate_integers(args: Args) -> Expr | None:
     """0 - x, which is NULL where -x would wrap around; not for doubles, where 0 has two signs."""
     x, type_ = args[0]
     if isinstance(x, Literal) and x.value is not None and (type_.is_numeric or type_ == INTERVAL):
-        return Literal(-x.value, type_, place=x.place) if x.value or type_.is_fractional else x
+        return replace(x, value=-x.value) if x.value or type_.is_fractional else x
     if type_.is_integer or type_ == INTERVAL:
         return Call("subtract", (Literal(0, type_), x))
     return None
+
+
+def itself(args: Args) -> Expr | None:
+    """+x is x, as a number."""
+    x, type_ = args[0]
+    return x if type_.is_numeric else Cast(x, DOUBLE) if type_ == STRING else None
 
 
 def absolute_integers(args: Args) -> Expr | None:
@@ -240,6 +247,7 @@ register(
     ),
     Function(
         name="positive", least=1, most=1, coerce=one_number, result=first_of, text="{0}",
+        rewrite=itself,
         row=Plain(lambda x: x), vector=Plain(lambda x: x), decimals=True,
     ),
     Function(

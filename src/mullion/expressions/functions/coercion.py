@@ -20,8 +20,8 @@ def as_decimal(type_: Type) -> Type:
 
 
 def literal_decimal(expr: Expr, type_: Type) -> Type:
-    """Next to a decimal, an integer constant counts with the digits that it has."""
-    if isinstance(expr, Literal) and expr.value is not None and type_.is_integer:
+    """Next to a decimal, an integer constant counts with the digits that it has, unless a CAST made it."""
+    if isinstance(expr, Literal) and expr.value is not None and type_.is_integer and not expr.cast:
         return decimal(len(str(abs(expr.value))), 0)
     return as_decimal(type_)
 
@@ -78,7 +78,7 @@ def comparison(a: Type, b: Type, *, equality: bool) -> Type | None:
         return common_type
     if STRING in (a, b):
         other = b if a == STRING else a
-        if other.kind == "decimal":
+        if other.kind == "decimal" and other.scale:
             return DOUBLE
         return other if other.is_numeric or other.kind in (*TIMES, "boolean") else None
     if equality and BOOLEAN in (a, b):

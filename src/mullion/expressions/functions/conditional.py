@@ -45,7 +45,9 @@ def nvl2_case(args: Args) -> Expr:
 def nullif_case(args: Args) -> Expr | None:
     """Where the two have different types, the comparison is made in a common type but the result keeps its own."""
     (x, a), (y, b) = args
-    if a == b or NULL in (a, b) or comparison(a, b, equality=True) is None:
+    if a == NULL:
+        return x
+    if a == b or b == NULL or comparison(a, b, equality=True) is None:
         return None
     return Case(((Call("eq", (x, y)), Literal(None, a)),), x)
 

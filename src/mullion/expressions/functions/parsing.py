@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from zoneinfo import ZoneInfo
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 from mullion.expressions.functions.calendar import DAY, day_number, month_length
 from mullion.expressions.functions.numbers import EXACT, fit_decimal, fit_integer
@@ -19,10 +20,32 @@ DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[fd]?", re.ASCII | re.IG
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 TIMESTAMP = re.compile(
-    r"([+-]?)(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(.*))?)?)?",
+    r"([+-]?)(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(.*))?)?)?)?)?",
     re.ASCII,
 )
-OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?", re.ASCII)
+OFFSETS = tuple(
+    re.compile(rf"(?:UTC|GMT|UT)?([+-]){digits}()()", re.ASCII)
+    for digits in (
+        r"(\d{1,2})",
+        r"(\d{1,2}):(\d{1,2})",
+        r"(\d\d)(\d\d)",
+        r"(\d\d)(\d\d)(\d\d)",
+        r"(\d{1,2}):(\d\d):(\d\d)",
+    )
+)
+"""With two empty groups at the end, for minutes and seconds that are not written."""
+SHORT_ZONES = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "EST": "-05:00", "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia",
+    "MST": "-07:00", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+"""What Java takes them for."""
+zones = cache(available_timezones)
 TRUE = frozenset(("t", "true", "y", "yes", "1"))
 FALSE = frozenset(("f", "false", "n", "no", "0"))
 NAMED = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
@@ -101,13 +124,14 @@ def zone_offset(zone: str, local: int) -> int | None:
     """Microseconds that the zone is ahead of UTC at a local time."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return 0
-    match = OFFSET.fullmatch(zone)
+    zone = SHORT_ZONES.get(zone, zone)
+    match = next((found for form in OFFSETS if (found := form.fullmatch(zone))), None)
     if match is not None:
         hours, minutes, seconds = (int(match[i] or 0) for i in (2, 3, 4))
         if hours > 18 or minutes > 59 or seconds > 59 or hours * 3600 + minutes * 60 + seconds > 18 * 3600:
             return None
         return (hours * 3600 + minutes * 60 + seconds) * (-1_000_000 if match[1] == "-" else 1_000_000)
-    if "/" not in zone:
+    if zone not in zones():
         return None
     try:
         at = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)

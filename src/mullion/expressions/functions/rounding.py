@@ -74,7 +74,7 @@ def round_value(value: Any, places: int, mode: str, result: Type) -> Any:
         if not math.isfinite(value):
             return value
         digits = Decimal(str(np.float32(value)) if result.kind == "float" else repr(value))
-        return float(digits.quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT))
+        return float(digits.quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT)) + 0.0
     digits = Decimal(value).quantize(Decimal(1).scaleb(-places), rounding=mode, context=EXACT)
     if result.kind == "decimal":
         return fit_decimal(digits, result)
@@ -130,7 +130,9 @@ def bounded_types(args: Args) -> Sequence[Type] | None:
 
 def bounded_result(args: Args) -> Type:
     x = args[0][1]
-    return decimal(min(x.precision - x.scale + 1, MAX_PRECISION), 0) if x.kind == "decimal" else BIGINT
+    if x.kind != "decimal":
+        return BIGINT
+    return x if x.scale == 0 else decimal(min(x.precision - x.scale + 1, MAX_PRECISION), 0)
 
 
 def bounded(name: str, mode: str, whole: Callable[[Any], Any], aliases: tuple[str, ...] = ()) -> Function:
