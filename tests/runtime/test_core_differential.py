@@ -25,6 +25,7 @@ from mullion.kernels.arrival import ARRIVAL
 from mullion.language.parse import parse_query
 from mullion.language.query import Query
 from mullion.language.types import Type
+from mullion.memory import Memory
 from mullion.options import Options, Sharing
 from mullion.planner import answering_ways
 from mullion.planner.sliced import SlicedAggregation
@@ -32,7 +33,7 @@ from mullion.runtime import sharding_choice
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import covering, finalize, kept, kept_covers, limits
+from mullion.slices import answering_room, covering, finalize, kept, kept_covers, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.events import TIME
 from mullion.storage.journal import Journal
@@ -75,6 +76,8 @@ class Manner:
     """Windows are combined from others whenever they can, also where that does not pay."""
     ends_known: bool = False
     """The source tells which batch is the last."""
+    little_memory: bool = False
+    """Little is at work at once, and between batches all lies on the disk."""
 
     @property
     def sharing(self) -> Sharing:
@@ -214,6 +217,8 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
         patch.setattr(finalize, "MOST_SWEPT", manner.swept)
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
+        if manner.little_memory:
+            with_little_memory(patch)
         with moving(manner):
             return Run(example.stream, bound, manner, example.tables).over(example.events)
 
@@ -230,6 +235,13 @@ def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
         patch.setattr(covering, "EACH", 0.0)
         patch.setattr(covering, "LEAST_SAVED", 0.0)
     patch.setattr(kept_covers, "STEADY", 2 if manner.covers else kept_covers.STEADY)
+
+
+def with_little_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Memory, "held", 0)
+    patch.setattr(Memory, "free", 0)
+    patch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: 2)
+    patch.setattr(answering_room, "LEAST", 3)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -293,6 +305,7 @@ manners = st.builds(
     swept=st.sampled_from((300_000, 1)),
     covers=st.booleans(),
     ends_known=st.booleans(),
+    little_memory=st.booleans(),
 )
 
 
@@ -327,6 +340,7 @@ MANNERS = {
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
+    "little memory": Manner(batches=4, little_memory=True),
     "in shards": Manner(batches=3, shard_above=1),
     "in shards, moving and restarted": Manner(batches=7, restart=True, moving=3, shard_above=2),
     "swept": Manner(batches=2, sweeps=100, swept=2),

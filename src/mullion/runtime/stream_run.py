@@ -40,12 +40,10 @@ from mullion.runtime.intake import new_intake
 from mullion.runtime.late import SetAside
 from mullion.runtime.overload import PlayedBatch
 from mullion.runtime.planning import Planning
-from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.tally import Tally
 from mullion.storage.fault_points import fault_point
 from mullion.storage.marks import BEFORE_ALL, Mark
-from mullion.storage.scratch import Scratch
 
 
 class StreamRun(StreamState):
@@ -70,10 +68,6 @@ class StreamRun(StreamState):
     @cached_property
     def _commits(self) -> Commits:
         return Commits(self)
-
-    @cached_property
-    def state_memory(self) -> StateMemory:
-        return StateMemory(self.memory, Scratch())
 
     # Queries
 
@@ -121,10 +115,10 @@ class StreamRun(StreamState):
         self.counts.batches += 1
         self._advance(seen, batch.number)
         self.admission.take_side_jobs(wait=self.bounded)
-        self.state_memory.make_room(self.sets.values())
+        self.make_room()
         if not self._is_answered_at_the_end(batch):
             self._answering.answer(mark, self.watermark)
-            self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
+            self.make_room()  # what was merged meanwhile is in memory
         give_way()
         self._commits.commit(mark)
         self.counts.seconds += self.timer() - began

@@ -33,10 +33,12 @@ from mullion.runtime.run_state import RunState
 from mullion.runtime.scheduling import Scheduling
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.sink import Sink
+from mullion.runtime.state_memory import StateMemory
 from mullion.runtime.view import View
 from mullion.storage.event_log import EventLog
 from mullion.storage.journal import Journal, Standings
 from mullion.storage.marks import Mark
+from mullion.storage.scratch import Scratch
 
 
 class StreamState(RunState):
@@ -148,6 +150,14 @@ class StreamState(RunState):
             handed = self.intake.batches[0].mark.batch
         known = (oldest_batch(self.ordered.order.waiting), handed, self.relations_read())
         return min((batch for batch in known if batch is not None), default=None)
+
+    @cached_property
+    def state_memory(self) -> StateMemory:
+        return StateMemory(self.memory, Scratch())
+
+    def make_room(self) -> None:
+        """Let what does not fit into memory go to disk."""
+        self.state_memory.make_room([*self.sets.values(), *self.ordered.sets.values()], self.ordered.order)
 
     @cached_property
     def punctuations(self) -> Punctuations | None:
