@@ -240,7 +240,7 @@ def sliding(patch: pytest.MonkeyPatch, manner: Manner) -> None:
 def with_little_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Memory, "held", 0)
     patch.setattr(Memory, "free", 0)
-    patch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: 2)
+    patch.setattr(Memory, "settled_rows", lambda self, row_bytes: 2)
     patch.setattr(answering_room, "LEAST", 3)
 
 

@@ -70,7 +70,7 @@ def played(monkeypatch: pytest.MonkeyPatch, seed: int, base: Path, *, little: bo
     """The answers over 40 batches, one of which crashes and is played again."""
     monkeypatch.setattr(answering_room, "LEAST", 3 if little else 1_000)
     set_parts(monkeypatch, **({"held": 0, "free": 0} if little else {"held": 1 << 40, "free": 1 << 40}))
-    monkeypatch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: 5 if little else 1 << 40)
+    monkeypatch.setattr(Memory, "settled_rows", lambda self, row_bytes: 5 if little else 1 << 40)
     rng = random.Random(seed)
     crash = rng.randrange(40)
     batches = [
@@ -149,7 +149,7 @@ def test_groups_of_partitions_are_answered_part_by_part(monkeypatch: pytest.Monk
 
 def test_events_that_find_their_places_at_once_are_answered_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sub-windows of rows that are no more needed are gone before others come."""
-    monkeypatch.setattr(Memory, "portion_rows", lambda self, row_bytes, tasks: 10)
+    monkeypatch.setattr(Memory, "settled_rows", lambda self, row_bytes: 10)
     with local_engine(script({"q": "SELECT k, count(*) AS n FROM s [RANGE 5 us SLIDE 5 TUPLES] GROUP BY k"})) as engine:
         engine.deliver("s", in_turn(0, 200), 0)
         set_parts(monkeypatch, answering=4_000)  # of 190 events they would be 30,000 bytes

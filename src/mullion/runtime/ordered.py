@@ -145,12 +145,12 @@ class Ordered:
             yield axis_set.missed(late.unify_dictionaries(), self.input, tables)
 
     def settle(self, watermark: int | None, memory: Memory) -> Iterator[pa.Table]:
-        """The events before the watermark, which get their places now, in portions that the kernel can take at once.
+        """The events before the watermark, which get their places now, in portions that fit into memory.
         What lies over another column is put in its order there: that takes all of them."""
         waiting = self.order.waiting
         if waiting is None:
             return
-        rows = memory.portion_rows(waiting.nbytes // max(1, len(waiting)), 1)
+        rows = memory.settled_rows(waiting.nbytes // max(1, len(waiting)))
         over_columns = [axis_set for axis_set in self.sets.values() if axis_set.axis.order]
         for settled in self.order.settle_in_portions(watermark, None if over_columns else rows):
             for axis_set in over_columns:
