@@ -244,6 +244,15 @@ class Memory:
         usual, most = min(self.python // 4, left // 2), max(self.python // 4, left)
         return TaskMemory(usual // tasks, most // tasks, self.limit, tasks)
 
+    def settled_rows(self, row_bytes: int) -> int:
+        """Rows that find their places in the order at once. They are here already, so more are better: what they make
+        due is gone through once.
+
+        >>> Memory.divided(LEAST).settled_rows(40), Memory.divided(12 * GB).settled_rows(40)
+        (524288, 7235174)
+        """
+        return max(LEAST_AT_ONCE, self.free // (max(1, row_bytes) * WORKING))
+
     def portion_rows(self, row_bytes: int, tasks: int) -> int:
         """Rows that the kernel takes at once, where so many tasks run beside each other."""
         rows = self.python // 4 // max(1, tasks) // (max(1, row_bytes) * WORKING)

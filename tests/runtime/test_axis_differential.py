@@ -38,6 +38,9 @@ MANNERS = {
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "partials apart": Manner(batches=3, sized=False),
     "sliding": Manner(batches=9, slides=True),
+    "little memory": Manner(batches=4, little_memory=True),
+    "little memory, restarted": Manner(batches=5, little_memory=True, restart=True, most_entries=2),
+    "little memory, slow watermark": Manner(batches=3, little_memory=True, lag=100_000_000),
 }
 manners = st.builds(
     Manner,
@@ -49,6 +52,7 @@ manners = st.builds(
     method=st.sampled_from(("auto", "fragments", "rows")),
     lag=st.sampled_from((0, 0, 1, 100_000_000)),
     sized=st.booleans(),
+    little_memory=st.booleans(),
 )
 
 

@@ -34,9 +34,10 @@ from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime import sharding_choice, state_memory
 from mullion.runtime.lookup_tables import RunTables
 from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.state_memory import Holder
 from mullion.runtime.stream_run import StreamRun
 from mullion.sinks.memory import MemorySink
-from mullion.slices import covering, finalize, kept, kept_covers, limits
+from mullion.slices import answering_room, covering, finalize, kept, kept_covers, limits
 from mullion.slices import tier as tiers
 from mullion.slices.kernels.events import TIME
 from mullion.storage.journal import Journal
@@ -81,6 +82,8 @@ class Manner:
     """Windows are combined from others whenever they can, also where that does not pay."""
     ends_known: bool = False
     """The source tells which batch is the last."""
+    little_memory: bool = False
+    """Little is at work at once, and between batches all lies on the disk."""
 
     @property
     def sharing(self) -> Sharing:
@@ -221,6 +224,8 @@ def run(example: Example, manner: Manner) -> dict[str, Rows]:
         patch.setattr(sharding_choice, "SHARDS", 2)
         sliding(patch, manner)
         limiting(patch, manner)
+        if manner.little_memory:
+            with_little_memory(patch)
         with moving(manner):
             return Run(example.stream, bound, manner, example.tables).over(example.events)
 
@@ -243,14 +248,22 @@ def limiting(patch: pytest.MonkeyPatch, manner: Manner) -> None:
     """Of groupings that can be in shards; others would be refused."""
     if manner.answering is None:
         return
-    little: Any = SimpleNamespace(answering=manner.answering)
+    little: Any = SimpleNamespace(answering=manner.answering, free=0)
     are_too_large = state_memory.too_large
 
-    def too_large(own: SharingSet, _: Memory) -> list[tuple[Grouping, ...]]:
-        return [together for together in are_too_large(own, little) if together[0].keys]
+    def too_large(own: Holder, _: Memory) -> list[tuple[Grouping, ...]]:
+        every = are_too_large(own, little) if isinstance(own, SharingSet) else []
+        return [together for together in every if together[0].keys]
 
     patch.setattr(state_memory, "too_large", too_large)
     patch.setattr(Memory, "handed", property(lambda self: manner.answering))
+
+
+def with_little_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Memory, "held", 0)
+    patch.setattr(Memory, "free", 0)
+    patch.setattr(Memory, "settled_rows", lambda self, row_bytes: 2)
+    patch.setattr(answering_room, "LEAST", 3)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -315,6 +328,7 @@ manners = st.builds(
     swept=st.sampled_from((300_000, 1)),
     covers=st.booleans(),
     ends_known=st.booleans(),
+    little_memory=st.booleans(),
 )
 
 
@@ -349,6 +363,7 @@ MANNERS = {
     "slow watermark": Manner(batches=7, lag=100_000_000),
     "moving": Manner(batches=7, moving=1),
     "moving and restarted": Manner(batches=5, restart=True, moving=2, lag=100_000_000),
+    "little memory": Manner(batches=4, little_memory=True),
     "in shards": Manner(batches=3, shard_above=1),
     "too large for the driver": Manner(batches=7, answering=500, restart=True),
     "in shards, moving and restarted": Manner(batches=7, restart=True, moving=3, shard_above=2),

@@ -14,13 +14,12 @@ from mullion.errors import MullionError
 from mullion.memory import Memory
 from mullion.runtime.state_memory import (
     families,
-    held_by_grouping,
     needs_of,
-    of_groupings,
     sets_at_once,
     too_large,
 )
 from mullion.slices import answering_room
+from mullion.slices.answering_room import held_by_grouping, of_groupings
 from mullion.storage.scratch import Scratch
 from mullion.testing import Crash, crash_at
 from without_spark import EngineWithoutSpark, local_engine
@@ -98,7 +97,7 @@ def test_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes = [entry.size for entry in before]
         assert not any(on_disk(engine)) and len(sizes) == 4
         hold(monkeypatch, sizes[2] + sizes[3])
-        engine.runs["s"].state_memory.make_room([sharing_set])
+        engine.runs["s"].state_memory.make_room()
         assert on_disk(engine) == [True, True, False, False]
         after = sharing_set.tier.entries
         assert all(here.table.equals(there.table) for here, there in zip(before, after, strict=True))
@@ -169,7 +168,7 @@ def test_value_counts_are_answered_together_with_the_grouping_that_needs_them(mo
         memory = engine.runs["s"].memory()
         assert too_large(sharing_set, memory) == [together]
         with pytest.raises(MullionError, match=r"^query 'm' keeps about .* to be answered; Python has"):
-            engine.runs["s"].state_memory.make_room([sharing_set])
+            engine.runs["s"].state_memory.make_room()
         monkeypatch.setattr(Memory, "answering", property(lambda self: sum(alone)))
         assert not too_large(sharing_set, memory)
         assert [sets_at_once([sharing_set] * number, memory, 4) for number in (0, 1, 2)] == [1, 1, 1]

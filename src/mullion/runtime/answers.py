@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from mullion.runtime.state_memory import sets_at_once
 from mullion.runtime.stream_state import StreamState
 from mullion.runtime.taken_answers import Takers, takers, with_taken
 from mullion.slices.finalize import Answers, Work
+from mullion.slices.order import times_of
 from mullion.slices.tier import is_endless
 from mullion.slices.window_runs import Due, WindowRuns, shown, slices_within
 from mullion.storage.marks import Mark
@@ -37,8 +38,8 @@ class _Due(NamedTuple):
 
 
 class AnswersStage:
-    def __init__(self, state: StreamState) -> None:
-        self._state = state
+    def __init__(self, state: StreamState, make_room: Callable[[], None]) -> None:
+        self._state, self._make_room = state, make_room
 
     def answer(self, mark: Mark, watermark: int | None) -> None:
         """Answer every window that ends before the watermark; all when there is none."""
@@ -98,10 +99,24 @@ class AnswersStage:
         if state.newest is None or state.oldest is None:
             return
         yield from self._answer_sets(due, mark, work)
-        for counted in state.ordered.settle(watermark, state.lookups):
-            state.counts.add(counted)
-        state.counts.late += state.ordered.late()
-        yield from state.ordered.answer(watermark, work, state.limits)
+        yield from self._answer_in_order(watermark, work)
+
+    def _answer_in_order(self, watermark: int | None, work: Work) -> Iterator[Answers]:
+        """Answers that stand on the order of events. Many events that find their places at once do so in portions, and
+        what each of them makes due is answered before the next one."""
+        state, ordered = self._state, self._state.ordered
+        memory = state.memory()
+        work.room = memory.free
+        for i, settled in enumerate(ordered.settle(watermark, memory)):
+            if i:
+                until = int(times_of(settled)[0])
+                yield from ordered.answer(until, work, state.limits, is_followed=True)
+                ordered.forget(until)
+            for counted in ordered.place(settled, state.lookups):
+                state.counts.add(counted)
+            state.counts.late += sum(axis_set.late for axis_set in ordered.sets.values())
+            self._make_room()
+        yield from ordered.answer(watermark, work, state.limits, is_followed=bool(ordered.order))
 
     def _due(self, sharing_set: SharingSet, watermark: int | None, decided: Decided) -> _Due:
         state = self._state

@@ -21,11 +21,13 @@ from mullion.instants import EVER_BEFORE, FOREVER
 from mullion.kernels.lookup import Prepared
 from mullion.kernels.table_versions import read_before, with_batch
 from mullion.language.query import Axis
+from mullion.memory import Memory
 from mullion.options import Options
 from mullion.planner.plan import Grouping
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.column_structures import ColumnStructure, feed, new_structure
 from mullion.runtime.lookup_tables import LookupTables
+from mullion.runtime.state_memory import check_ordered
 from mullion.slices.axis import AxisSet, axis_name, by_axis
 from mullion.slices.bounds import Stretch
 from mullion.slices.finalize import Answers, Work
@@ -79,10 +81,8 @@ class Ordered:
             alone = [(f"{axis_name(axis)} for {q.name}", [q]) for q in own]
             parts = [(axis_name(axis), own)] if options.is_shared else alone
             wanted |= {name: (axis, part) for name, part in parts}
-        waiting = 0 if self.order.waiting is None else len(self.order.waiting)
-        numbered = max(
-            (axis_set.numbered for axis_set in self.sets.values() if not axis_set.axis.order), default=before - waiting
-        )
+        placed = (axis_set.numbered for axis_set in self.sets.values() if not axis_set.axis.order)
+        numbered = max(placed, default=before - len(self.order))
         for name, (axis, _) in wanted.items():
             if name not in self.sets:
                 self.sets[name] = axis_set_for(axis, numbered)
@@ -144,11 +144,21 @@ class Ordered:
         for axis_set in self.sets.values():
             yield axis_set.missed(late.unify_dictionaries(), self.input, tables)
 
-    def settle(self, watermark: int | None, lookups: LookupTables) -> Iterator[Tally]:
-        """Give the events before the watermark their places."""
-        settled = self.order.settle(watermark)
-        if settled is None:
+    def settle(self, watermark: int | None, memory: Memory) -> Iterator[pa.Table]:
+        """The events before the watermark, which get their places now, in portions that fit into memory.
+        What lies over another column is put in its order there: that takes all of them."""
+        waiting = self.order.waiting
+        if waiting is None:
             return
+        rows = memory.settled_rows(waiting.nbytes // max(1, len(waiting)))
+        over_columns = [axis_set for axis_set in self.sets.values() if axis_set.axis.order]
+        for settled in self.order.settle_in_portions(watermark, None if over_columns else rows):
+            for axis_set in over_columns:
+                check_ordered(axis_set, settled, memory)
+            yield settled
+
+    def place(self, settled: pa.Table, lookups: LookupTables) -> Iterator[Tally]:
+        """Give events their places."""
         settled = self._with_all_columns(settled.unify_dictionaries())
         self.synopses = {name: synopsis.copy() for name, synopsis in self.synopses.items()}
         for synopsis in self.synopses.values():
@@ -179,14 +189,10 @@ class Ordered:
         known = (s["newest"] for s in state["sets"].values() if s["axis"] in names and s["newest"] is not None)
         return max(known, default=None)
 
-    def late(self) -> int:
-        """How many of the last events fell behind on an axis of values."""
-        return sum(axis_set.late for axis_set in self.sets.values())
-
-    def answer(self, settled: int | None, work: Work, limits: Limits) -> Iterator[Answers]:
-        followed = self.order.waiting is not None and len(self.order.waiting) > 0
+    def answer(self, settled: int | None, work: Work, limits: Limits, *, is_followed: bool) -> Iterator[Answers]:
+        """What is due once all events before the time `settled` have their place; whether more are known to follow."""
         for axis_set in self.sets.values():
-            axis_set.is_followed = followed
+            axis_set.is_followed = is_followed
             yield from axis_set.answer(settled, work, limits)
 
     def forget(self, settled: int) -> None:
@@ -210,7 +216,7 @@ class Ordered:
             for part, is_whole, table in synopsis.tables(whole=whole):
                 yield f"{FED if is_whole else ADDED}{part} {name}", table
         if self.order.waiting is not None:
-            yield WAITING, self.order.waiting.unify_dictionaries().combine_chunks()
+            yield WAITING, self.order.waiting.unify_dictionaries()
 
     def restore(
         self, state: Mapping[str, Any], tables: Sequence[tuple[str, pa.Table]], queries: Sequence[SlicedAggregation]

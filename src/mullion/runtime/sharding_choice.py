@@ -11,6 +11,7 @@ from mullion.runtime.batch import Batch
 from mullion.runtime.relation_shards import SHARDS
 from mullion.runtime.sharding import Shards
 from mullion.runtime.sharing_set import SharingSet
+from mullion.runtime.state_memory import Holder
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.answering_room import opened_bytes
 from mullion.slices.subwindow import PartialSubWindows
@@ -42,12 +43,12 @@ class ShardingChoice:
             if any(grouping.name in sharing_set.shards for grouping in family):
                 self._move(sharing_set, family)
 
-    def move_too_large(self, sharing_set: SharingSet, family: Sequence[Grouping]) -> bool:
+    def move_too_large(self, own: Holder, family: Sequence[Grouping]) -> bool:
         """Move what cannot be answered on the driver to shards, which go through their groups in parts; False where it
-        cannot be there: without keys, and where all events are looked at on the driver."""
-        if not family[0].keys or self._state.punctuations is not None:
+        cannot be there: over another axis than time, without keys, and where all events are looked at on the driver."""
+        if not isinstance(own, SharingSet) or not family[0].keys or self._state.punctuations is not None:
             return False
-        self._move(sharing_set, family)
+        self._move(own, family)
         return True
 
     def _is_large(self, sharing_set: SharingSet, grouping: Grouping, plan: Plan, batch: Batch) -> bool:

@@ -36,6 +36,15 @@ class SharingSet:
     expected: dict[str, Expected] = field(default_factory=dict)
     """What the plan expects of a batch, by grouping: by statistics, or else that it is as the first one was."""
 
+    @property
+    def beside(self) -> int:
+        """Bytes that are held beside sub-windows: too few to count."""
+        return 0
+
+    def at_work(self, needed: int, together: Sequence[Grouping], room: int) -> int:
+        """Bytes that are at work when windows of groupings are answered, `needed` for all of their rows."""
+        return needed
+
     def snapshot(self) -> dict[str, Any]:
         return {
             "members": sorted(self.members),

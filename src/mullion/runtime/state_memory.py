@@ -1,27 +1,33 @@
 """What windows need between batches: in memory up to a part of the limit, on disk beyond it, and moved to shards, or
 refused, where windows could not be answered from it.
 
-    sub-windows   |oldest ...                    ... newest|
-                  |= mapped from scratch files =|= memory =|
+    sub-windows   |oldest ...                    ... newest|   events that wait for their place   |            |
+                  |= mapped from scratch files =|= memory =|                                      |= scratch ==|
 
 Answering works on all sub-windows of a grouping at once, and on those that count values for it. So these must fit,
-wherever they lie.
+wherever they lie. It is the same whether windows lie over time, over numbers of events or over another column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from mullion.errors import MullionError
-from mullion.memory import PROCESS, Memory, limit_with, size_text
+from mullion.language.query import TIME_AXIS
+from mullion.memory import PROCESS, WORKING, Memory, limit_with, size_text
 from mullion.planner.plan import Grouping, Plan
 from mullion.planner.sliced import SlicedAggregation
-from mullion.runtime.sharing_set import SharingSet
-from mullion.slices.answering_room import needed as needed_for
+from mullion.slices.answering_room import HeldBytes, held_by_grouping, of_groupings
 from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.tier import WindowTier
 from mullion.storage.scratch import Scratch
+
+if TYPE_CHECKING:
+    from mullion.runtime.stream_state import StreamState
 
 
 class Need(NamedTuple):
@@ -42,48 +48,78 @@ class Need(NamedTuple):
         return f"query '{self.query}' keeps about {size_text(self.size)} ({parts})"
 
 
-Move = Callable[[SharingSet, Sequence[Grouping]], bool]
+class Holder(Protocol):
+    """Queries that are answered from the same sub-windows, over time or over another axis."""
+
+    tier: WindowTier
+    plan: Plan | None
+
+    @property
+    def beside(self) -> int:
+        """Bytes that are held beside sub-windows, always in memory."""
+
+    def at_work(self, needed: int, together: Sequence[Grouping], room: int) -> int:
+        """Bytes that are at work when windows of a grouping, the first of these, are answered, where `needed` are when
+        it is done from all rows at once, and work may be cut into parts that fit into the room."""
+
+
+Move = Callable[[Holder, Sequence[Grouping]], bool]
 """Moves groupings that are answered together to shards; whether they can be there."""
 
 
 class StateMemory:
     """Asked after a batch has added its partials, before anything is answered from them."""
 
-    def __init__(self, memory: Callable[[], Memory], scratch: Scratch, move: Move) -> None:
-        self._memory, self._scratch, self._move = memory, scratch, move
+    def __init__(self, state: StreamState, scratch: Scratch, move: Move) -> None:
+        self._state, self._scratch, self._move = state, scratch, move
 
-    def make_room(self, sets: Iterable[SharingSet]) -> None:
+    def make_room(self) -> None:
         """Move what cannot be answered here to shards, or raise; then the oldest sub-windows to disk until the others
-        fit."""
-        memory, sets = self._memory(), list(sets)
-        for sharing_set in sets:
-            for together in too_large(sharing_set, memory):
-                if not self._move(sharing_set, together):
-                    raise _refused(sharing_set, together, memory)
-        kept = sum(sharing_set.tier.kept_size for sharing_set in sets)
-        for sharing_set in sets:
-            sharing_set.tier.limit_kept(max(0, memory.kept - (kept - sharing_set.tier.kept_size)))
-        entries = [(sharing_set, entry) for sharing_set in sets for entry in sharing_set.tier.entries]
-        in_memory = [(sharing_set, entry) for sharing_set, entry in entries if not entry.on_disk]
-        left = sum(entry.size for _, entry in in_memory)
-        for sharing_set, entry in sorted(in_memory, key=lambda pair: pair[1].newest):
+        fit, and then events that wait."""
+        memory, waiting = self._state.memory(), self._state.ordered.order
+        sets: list[Holder] = [*self._state.sets.values(), *self._state.ordered.sets.values()]
+        for own in sets:
+            for together in too_large(own, memory):
+                if not self._move(own, together):
+                    raise _refused(own, together, memory)
+        kept = sum(own.tier.kept_size for own in sets)
+        for own in sets:
+            own.tier.limit_kept(max(0, memory.kept - (kept - own.tier.kept_size)))
+        in_memory = [(own, entry) for own in sets for entry in own.tier.entries if not entry.on_disk]
+        left = sum(entry.size for _, entry in in_memory) + sum(own.beside for own in sets) + waiting.size
+        for own, entry in sorted(in_memory, key=lambda pair: _age(*pair)):
             if left <= memory.held:
                 return
-            sharing_set.tier.replace(entry, PartialSubWindows(self._scratch.mapped(entry.table), on_disk=True))
+            own.tier.replace(entry, PartialSubWindows(self._scratch.mapped(entry.table), on_disk=True))
             left -= entry.size
+        if left > memory.held:
+            waiting.spill(self._scratch.mapped)
 
 
-def too_large(sharing_set: SharingSet, memory: Memory) -> list[tuple[Grouping, ...]]:
+def _age(own: Holder, entry: PartialSubWindows) -> tuple[bool, int]:
+    """What goes to disk first. Instants and other places are not compared: those of instants go before."""
+    return own.plan is not None and own.plan.axis != TIME_AXIS, entry.newest
+
+
+def too_large(own: Holder, memory: Memory) -> list[tuple[Grouping, ...]]:
     """The groupings whose sub-windows are too many to be answered from, each with those that count values for it."""
-    plan, held = sharing_set.plan, held_by_grouping(sharing_set.tier.entries)
+    plan, held = own.plan, held_by_grouping(own.tier.entries)
     every = () if plan is None else families(plan)
-    return [together for together in every if of_groupings(held, together)[1] > memory.answering]
+    return [together for together in every if _at_work(own, held, together, memory)[1] > memory.answering]
 
 
-def _refused(sharing_set: SharingSet, together: Sequence[Grouping], memory: Memory) -> MullionError:
+def _at_work(
+    own: Holder, held: Mapping[str, HeldBytes], together: Sequence[Grouping], memory: Memory
+) -> tuple[int, int]:
+    """The bytes that groupings hold, and those that are at work to answer them."""
+    size, needed = of_groupings(held, together)
+    return size + own.beside, own.at_work(needed, together, memory.free)
+
+
+def _refused(own: Holder, together: Sequence[Grouping], memory: Memory) -> MullionError:
     """Says whose sub-windows are too many."""
-    size, needed = of_groupings(held_by_grouping(sharing_set.tier.entries), together)
-    needs = sorted(needs_of(sharing_set, together), key=lambda need: need.size, reverse=True)
+    size, needed = _at_work(own, held_by_grouping(own.tier.entries), together, memory)
+    needs = sorted(needs_of(own, together), key=lambda need: need.size, reverse=True)
     beside = f", beside {len(needs) - 1} others of these groups" if len(needs) > 1 else ""
     whole = f"the windows need {size_text(size)}, and {size_text(needed)} to be answered"
     return MullionError(
@@ -94,60 +130,57 @@ def _refused(sharing_set: SharingSet, together: Sequence[Grouping], memory: Memo
     )
 
 
+def check_ordered(own: Holder, events: pa.Table, memory: Memory) -> None:
+    """Refuse events that are too many to be put in the order of a column at once."""
+    plan, needed = own.plan, WORKING * events.nbytes
+    if plan is None or needed <= memory.answering:
+        return
+    raise MullionError(
+        f"query '{plan.queries[0].name}' puts {len(events):,} events in the order of {plan.axis.order} at once, "
+        f"which takes about {size_text(needed)}; Python has {size_text(memory.python)} of {size_text(memory.limit)}",
+        hint=f"that asks for at least --memory {limit_with(needed + PROCESS)} (Engine: memory); or let fewer events "
+        "wait: a shorter LATENESS, or files in the order of time. With a checkpoint, the same run goes on",
+    )
+
+
 def families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:
     """Groupings that answer queries, each with those that count values for it."""
     return ((grouping, *plan.counting(grouping)) for grouping in plan.answering)
 
 
-class HeldBytes(NamedTuple):
-    """What sub-windows of a grouping hold."""
-
-    size: int
-    rows: int
-
-
-NOTHING_HELD = HeldBytes(0, 0)
-
-
-def held_by_grouping(entries: Iterable[PartialSubWindows]) -> dict[str, HeldBytes]:
-    """What sub-windows hold, by the name of their grouping. There may be one for every batch of a long window."""
-    held: dict[str, HeldBytes] = {}
-    for entry in entries:
-        size, rows = held.get(entry.grouping, NOTHING_HELD)
-        held[entry.grouping] = HeldBytes(size + entry.size, rows + len(entry.table))
-    return held
-
-
-def of_groupings(held: Mapping[str, HeldBytes], groupings: Sequence[Grouping]) -> tuple[int, int]:
-    """The bytes of these groupings, and what is at work when they are answered together."""
-    own = [(held.get(grouping.name, NOTHING_HELD), grouping) for grouping in groupings]
-    return sum(of.size for of, _ in own), sum(needed_for(*of, grouping) for of, grouping in own)
-
-
-def sets_at_once(sets: Iterable[SharingSet], memory: Memory, most: int) -> int:
+def sets_at_once(sets: Iterable[Holder], memory: Memory, most: int) -> int:
     """How many of these may be answered side by side, of so many at the most: the largest may meet."""
     largest = sorted(map(_largest_family, sets), reverse=True)[:most]
     return max(1, sum(work <= memory.answering for work in accumulate(largest)))
 
 
-def _largest_family(sharing_set: SharingSet) -> int:
+def _largest_family(sharing_set: Holder) -> int:
     """What is at work when the dearest of its groupings is answered."""
     held = held_by_grouping(sharing_set.tier.entries)
     every = () if sharing_set.plan is None else families(sharing_set.plan)
     return max((of_groupings(held, together)[1] for together in every), default=0)
 
 
-def needs_of(sharing_set: SharingSet, groupings: Sequence[Grouping]) -> list[Need]:
+def needs_of(own: Holder, groupings: Sequence[Grouping]) -> list[Need]:
     """What each query of the first of these groupings keeps in all of them."""
     names = {grouping.name for grouping in groupings}
-    entries = [entry for entry in sharing_set.tier.entries if entry.grouping in names]
+    entries = [entry for entry in own.tier.entries if entry.grouping in names]
     rows = max(1, sum(len(entry.slices) for entry in entries))
     partial_bytes = -(-sum(entry.size for entry in entries) // rows)
-    times = sharing_set.tier.slices
+    times = own.tier.slices
     newest = int(times[-1]) if len(times) else 0
-    partials = -(-rows // max(1, len(times)))
+    partials = -(-rows // max(1, len(times) or rows))
+    queries = groupings[0].queries
+    longest = max((reach_in_events(query) for query in queries), default=1)
 
     def slices_of(query: SlicedAggregation) -> int:
+        if not len(times):  # each event is a slice of its own
+            return max(1, rows * reach_in_events(query) // longest)
         return max(1, int((times > newest - query.window.range).sum()))
 
-    return [Need(query.name, slices_of(query), partials, partial_bytes) for query in groupings[0].queries]
+    return [Need(query.name, slices_of(query), partials, partial_bytes) for query in queries]
+
+
+def reach_in_events(query: SlicedAggregation) -> int:
+    """How far its windows reach back among events, beside others on its axis."""
+    return max(1, query.frame.rows or query.frame.range or 1)

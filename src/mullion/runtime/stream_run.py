@@ -66,7 +66,7 @@ class StreamRun(StreamState):
 
     @cached_property
     def _answering(self) -> AnswersStage:
-        return AnswersStage(self)
+        return AnswersStage(self, self.state_memory.make_room)
 
     @cached_property
     def _commits(self) -> Commits:
@@ -74,7 +74,7 @@ class StreamRun(StreamState):
 
     @cached_property
     def state_memory(self) -> StateMemory:
-        return StateMemory(self.memory, Scratch(), ShardingChoice(self).move_too_large)
+        return StateMemory(self, Scratch(), ShardingChoice(self).move_too_large)
 
     # Queries
 
@@ -122,10 +122,10 @@ class StreamRun(StreamState):
         self.counts.batches += 1
         self._advance(seen, batch.number)
         self.admission.take_side_jobs(wait=self.bounded)
-        self.state_memory.make_room(self.sets.values())
+        self.state_memory.make_room()
         if not self._is_answered_at_the_end(batch):
             self._answering.answer(mark, self.watermark)
-            self.state_memory.make_room(self.sets.values())  # what was merged meanwhile is in memory
+            self.state_memory.make_room()  # what was merged meanwhile is in memory
         give_way()
         self._commits.commit(mark)
         self.counts.seconds += self.timer() - began

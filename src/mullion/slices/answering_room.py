@@ -10,8 +10,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
 from mullion.memory import ANSWERING
 from mullion.planner.plan import Grouping
+from mullion.slices.subwindow import PartialSubWindows
 
 PAIR, FIELD = 64, 24
 """Bytes of a group in a window, and of each field of its states."""
@@ -34,6 +38,31 @@ def needed(size: int, rows: int, grouping: Grouping) -> int:
     return ANSWERING * size + rows * (opened_bytes(grouping) + (VALUE if grouping.counted else 0))
 
 
+class HeldBytes(NamedTuple):
+    """What sub-windows of a grouping hold."""
+
+    size: int
+    rows: int
+
+
+NOTHING_HELD = HeldBytes(0, 0)
+
+
+def held_by_grouping(entries: Iterable[PartialSubWindows]) -> dict[str, HeldBytes]:
+    """What sub-windows hold, by the name of their grouping. There may be one for every batch of a long window."""
+    held: dict[str, HeldBytes] = {}
+    for entry in entries:
+        size, rows = held.get(entry.grouping, NOTHING_HELD)
+        held[entry.grouping] = HeldBytes(size + entry.size, rows + len(entry.table))
+    return held
+
+
+def of_groupings(held: Mapping[str, HeldBytes], groupings: Sequence[Grouping]) -> tuple[int, int]:
+    """The bytes of these groupings, and what is at work when they are answered together."""
+    own = [(held.get(grouping.name, NOTHING_HELD), grouping) for grouping in groupings]
+    return sum(of.size for of, _ in own), sum(needed(*of, grouping) for of, grouping in own)
+
+
 def pairs_at_once(most: int, room: int | None, grouping: Grouping) -> int:
     """How many groups in windows may be looked up at once, `most` if there is room."""
     fields = sum(len(state.partial.stored) for state in grouping.states)
@@ -43,6 +72,11 @@ def pairs_at_once(most: int, room: int | None, grouping: Grouping) -> int:
 def members_at_once(most: int, room: int | None) -> int:
     """How many pairs of a row and a slot may be looked at in one call, `most` if there is room."""
     return _fitting(most, room, MEMBER)
+
+
+def gathered_at_once(most: int, room: int | None, size: int) -> int:
+    """How many events of a size may be gathered in one call, `most` if there is room."""
+    return _fitting(most, room, size)
 
 
 def kept_of(most: int, room: int | None, number: int) -> int:

@@ -86,6 +86,10 @@ class Marks:
         at = max(int(np.searchsorted(self.starts, horizon, "right")) - 1, 0)
         self.starts, self.first, self.last = self.starts[at:].copy(), self.first[at:].copy(), self.last[at:].copy()
 
+    @property
+    def size(self) -> int:
+        return self.starts.nbytes + self.first.nbytes + self.last.nbytes
+
     def table(self) -> pa.Table:
         return pa.table({"starts": self.starts, "first": self.first, "last": self.last})
 
@@ -160,7 +164,8 @@ class AxisSet:
         tallies = []
         for grouping, table in self._partials(events, places, numbers, inputs, tables):
             counted = tally(table, grouping)
-            self.tier.add_slices(counted.slices)
+            if self.axis.kind in ("rows", "column"):  # elsewhere each event is a slice of its own
+                self.tier.add_slices(counted.slices)
             self.tier.absorb(PartialSubWindows.of(table, grouping))
             tallies.append(counted)
         return tallies
@@ -203,6 +208,18 @@ class AxisSet:
             self.newest = int(values[-1])
             events = events.set_column(events.schema.get_field_index(TIME), TIME, pa.array(values))
         return events, values, late
+
+    # Memory
+
+    @property
+    def beside(self) -> int:
+        """Bytes that are held beside sub-windows, always in memory."""
+        return self.marks.size + self.tier.slices.nbytes
+
+    def at_work(self, needed: int, together: Sequence[Grouping], room: int) -> int:
+        """Bytes that are at work when windows of a grouping, the first of these, are answered, where `needed` are when
+        it is done from all rows at once, and work may be cut into parts that fit into the room."""
+        return needed + self.beside
 
     # Answers
 

@@ -291,7 +291,7 @@ def _found_in_turns(
         yield from own.swept(template, due, windows, work)
         return
     count = own.count(due, windows)
-    for at in _turns(count, pairs_at_once(MOST_RANGES, work.room, grouping)):
+    for at in taken_in_turns(count, pairs_at_once(MOST_RANGES, work.room, grouping)):
         turn, number = windows[at], count[at]
         allowed = _allowed(turn, grouping, due, work.over)
         if len(allowed) < len(turn):
@@ -299,7 +299,7 @@ def _found_in_turns(
         yield turn, own.groups_in(due, turn, number)
 
 
-def _turns(count: Index, most: int) -> Iterator[slice]:
+def taken_in_turns(count: Index, most: int) -> Iterator[slice]:
     """Windows in parts that have about so many pairs."""
     pairs = np.cumsum(count)
     full = np.arange(most, int(pairs[-1]) if len(pairs) else 0, most)
@@ -323,7 +323,7 @@ def _slots_in_turns(slots: Index, rows: SubWindowRows, grouping: Grouping, room:
         yield slots
         return
     names = grouping.slot_names
-    turns = _turns(rows.fragments_of([names[slot] for slot in slots]), members_at_once(MOST_MEMBERS, room))
+    turns = taken_in_turns(rows.fragments_of([names[slot] for slot in slots]), members_at_once(MOST_MEMBERS, room))
     yield from (slots[turn] for turn in turns)
 
 

@@ -6,12 +6,15 @@ still come. So the order, and every answer that stands on it, is the same howeve
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mullion.algebra.streams import Stream
-from mullion.expressions.arrays import Times
+from mullion.expressions.arrays import Index, Times
 from mullion.expressions.coding.canonical import in_one_piece
 from mullion.expressions.vector import Vector
 from mullion.language.dialect import DAY
@@ -53,11 +56,17 @@ class ReorderBuffer:
 
     def __init__(self, waiting: pa.Table | None = None) -> None:
         self.waiting = waiting
+        self._on_disk = 0
+        """So many of the first rows lie in files that are mapped."""
+
+    def __len__(self) -> int:
+        """How many events wait."""
+        return 0 if self.waiting is None else len(self.waiting)
 
     def add(self, events: pa.Table) -> None:
         """Events with their time in the column `t`, after all that came before."""
         if self.waiting is None or not len(self.waiting):
-            self.waiting = events
+            self.waiting, self._on_disk = events, 0
             return
         kept = self.waiting.select([n for n in self.waiting.schema.names if n in events.schema.names])
         both = [_plain(kept, events), _plain(events, kept)]
@@ -65,19 +74,55 @@ class ReorderBuffer:
 
     def settle(self, watermark: int | None) -> pa.Table | None:
         """The events before the watermark, or all when there is none, in order; they are given out once."""
-        if self.waiting is None or not len(self.waiting):
-            return None
-        times = times_of(self.waiting)
-        if len(times) > 1 and (times[1:] < times[:-1]).any():
+        return next(self.settle_in_portions(watermark), None)
+
+    def settle_in_portions(self, watermark: int | None, most: int | None = None) -> Iterator[pa.Table]:
+        """The same in portions of about so many events, each of which holds all of its times."""
+        whole = self.waiting
+        if whole is None or not len(self):
+            return
+        times = times_of(whole)
+        if watermark is not None and times.min() >= watermark:
+            return
+        order = None
+        if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
-            self.waiting, times = self.waiting.take(pa.array(order)), times[order]
-        if watermark is None:
-            settled, self.waiting = self.waiting, self.waiting.slice(0, 0)
-            return settled
-        before = int(np.searchsorted(times, watermark))
-        settled = self.waiting.slice(0, before)
-        self.waiting = self.waiting.slice(before)
-        return settled if before else None
+            times = times[order]
+        before = len(times) if watermark is None else int(np.searchsorted(times, watermark))
+        self.waiting = _rows(whole, order, before, len(times))
+        self._on_disk = max(0, self._on_disk - before) if order is None else 0
+        for low, high in pairwise(_cuts(times[:before], most)):
+            yield _rows(whole, order, low, high)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the events that wait in memory."""
+        if self.waiting is None or len(self) == self._on_disk:
+            return 0
+        return int(self.waiting.slice(self._on_disk).nbytes)
+
+    def spill(self, mapped: Callable[[pa.Table], pa.Table]) -> None:
+        """Let the events wait on the disk."""
+        if self.waiting is not None and len(self.waiting) > self._on_disk:
+            there, here = self.waiting.slice(0, self._on_disk), self.waiting.slice(self._on_disk)
+            self.waiting, self._on_disk = pa.concat_tables([there, mapped(here)]), len(self.waiting)
+
+
+def _rows(events: pa.Table, order: Index | None, low: int, high: int) -> pa.Table:
+    return events.slice(low, high - low) if order is None else events.take(pa.array(order[low:high]))
+
+
+def _cuts(times: Times, most: int | None) -> list[int]:
+    """Where portions of about so many events begin, none within a time, and where the last one ends.
+
+    >>> _cuts(np.array([1, 2, 2, 2, 3, 4]), 2)
+    [0, 1, 4, 6]
+    """
+    cuts = [0]
+    while most is not None and cuts[-1] + most < len(times):
+        at = int(np.searchsorted(times, times[cuts[-1] + most]))
+        cuts.append(at if at > cuts[-1] else int(np.searchsorted(times, times[at], "right")))
+    return cuts if cuts[-1] == len(times) else [*cuts, len(times)]
 
 
 def _plain(events: pa.Table, others: pa.Table) -> pa.Table:

@@ -208,10 +208,9 @@ class PartialSubWindows:
         """The rows of the index, perhaps some of them often, in other slices."""
         return _with_slices(self.table.take(pa.array(index)), slices)
 
-    def among(self, slices: Times) -> PartialSubWindows:
-        """Only the rows of these slices."""
-        kept = np.isin(self.slices, slices)
-        return self if kept.all() else PartialSubWindows(self.table.filter(pa.array(kept)))
+    def only(self, rows: npt.NDArray[np.bool_]) -> PartialSubWindows:
+        """Without other rows."""
+        return PartialSubWindows(self.table.filter(pa.array(rows)))
 
 
 def _with_slices(table: pa.Table, slices: Times) -> PartialSubWindows:
