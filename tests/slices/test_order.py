@@ -55,22 +55,23 @@ def test_only_what_is_in_memory_counts_and_goes_to_the_disk() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5), st.integers(1, 4), st.data())
-def test_portions_are_what_is_given_out_at_once(batches: list[list[int]], most: int, data: st.DataObject) -> None:
+def test_portions_are_the_events_in_their_order(batches: list[list[int]], most: int, data: st.DataObject) -> None:
     scratch, once, cut = Scratch(), ReorderBuffer(), ReorderBuffer()
-    watermark: int | None = 0
-    for i, times in enumerate([*batches, None]):
-        if times is None:
-            watermark = None
-        else:
-            for order in (once, cut):
-                order.add(events(*times, first=10 * i))
-            watermark = data.draw(st.integers(0, 10))
+    waiting: list[tuple[int, int]] = []
+    for i, times in enumerate([*batches, []]):
+        for order in (once, cut):
+            order.add(events(*times, first=10 * i))
+        waiting += [(time, 10 * i + j) for j, time in enumerate(times)]
+        watermark = data.draw(st.integers(0, 10)) if i < len(batches) else None
         if data.draw(st.booleans()):
             cut.spill(scratch.mapped)
+        wanted = sorted(of for of in waiting if watermark is None or of[0] < watermark)
+        waiting = [of for of in waiting if of not in wanted]
         whole, portions = once.settle(watermark), list(cut.settle_in_portions(watermark, most))
-        assert [n for p in portions for n in p["n"].to_pylist()] == ([] if whole is None else whole["n"].to_pylist())
+        assert [n for p in portions for n in p["n"].to_pylist()] == [n for _, n in wanted]
+        assert ([] if whole is None else whole["n"].to_pylist()) == [n for _, n in wanted]
         assert all(set(a[TIME].to_pylist()).isdisjoint(b[TIME].to_pylist()) for a, b in pairwise(portions))
-    assert not len(cut)
+    assert not len(cut) and not len(once)
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mullion.algebra.streams import Stream
 from mullion.expressions.arrays import Index, Times
@@ -81,18 +82,31 @@ class ReorderBuffer:
         whole = self.waiting
         if whole is None or not len(self):
             return
-        times = times_of(whole)
-        if watermark is not None and times.min() >= watermark:
+        if watermark is not None and pc.min(whole.column(TIME)).as_py() >= watermark:
             return
-        order = None
+        times = times_of(whole)
         if (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            times = times[order]
+            yield from self._in_disorder(whole, times, watermark, most)
+            return
         before = len(times) if watermark is None else int(np.searchsorted(times, watermark))
-        self.waiting = _rows(whole, order, before, len(times))
-        self._on_disk = max(0, self._on_disk - before) if order is None else 0
+        self.waiting = whole.slice(before)
+        self._on_disk = max(0, self._on_disk - before)
         for low, high in pairwise(_cuts(times[:before], most)):
-            yield _rows(whole, order, low, high)
+            yield whole.slice(low, high - low)
+
+    def _in_disorder(
+        self, whole: pa.Table, times: Times, watermark: int | None, most: int | None
+    ) -> Iterator[pa.Table]:
+        """The same where events stand as they came: those of a portion are looked for, and put in their order."""
+        settled = np.sort(times if watermark is None else times[times < watermark])
+        cuts = _cuts(settled, most)
+        bounds = [*settled[cuts[:-1]].tolist(), int(settled[-1]) + 1]
+        del settled
+        self.waiting = _rows(whole, np.flatnonzero(times >= bounds[-1]))
+        self._on_disk = 0
+        for low, high in pairwise(bounds):
+            index = np.flatnonzero((times >= low) & (times < high))
+            yield _rows(whole, index).take(pa.array(np.argsort(times[index], kind="stable")))
 
     @property
     def size(self) -> int:
@@ -108,8 +122,17 @@ class ReorderBuffer:
             self.waiting, self._on_disk = pa.concat_tables([there, mapped(here)]), len(self.waiting)
 
 
-def _rows(events: pa.Table, order: Index | None, low: int, high: int) -> pa.Table:
-    return events.slice(low, high - low) if order is None else events.take(pa.array(order[low:high]))
+def _rows(events: pa.Table, index: Index) -> pa.Table:
+    """Some of the events, by their numbers in order. They are taken piece by piece: at once, all would be copied."""
+    if len(index) == len(events):
+        return events
+    pieces, first = [], 0
+    for piece in events.to_batches():
+        low, high = np.searchsorted(index, (first, first + len(piece))).tolist()
+        if low < high:
+            pieces.append(piece.take(pa.array(index[low:high] - first)))
+        first += len(piece)
+    return pa.Table.from_batches(pieces, events.schema)
 
 
 def _cuts(times: Times, most: int | None) -> list[int]:
