@@ -293,7 +293,8 @@ def told(style: Style, text: str, *, of_groups: bool) -> str:
         return f"WSTREAM ({text}) {style.one('[ROWS 3]', '[RANGE 9 us]', '[ROWS 4 SLIDE 2]')}"
     is_periodic = f" us SLIDE {style.slide} us" in text
     if output in ("", "RSTREAM") and is_periodic and style.happens(0.3):
-        order = style.one("1", "2") if of_groups else style.one("k, v", "k", "v DESC")
+        items = text.partition(" FROM ")[0].count(" AS ")
+        order = str(style.one(*range(1, items + 1))) if of_groups else style.one("k, v", "k", "v DESC")
         text += f" ORDER BY {order} LIMIT {style.one(1, 2, 3, 4)}"
     restored = " RESTORE" if output in ("RSTREAM", "ISTREAM") and is_periodic and not of_groups else ""
     return f"{output}{style.one('', restored)} ({text})" if output else text

@@ -208,7 +208,7 @@ class Memory:
 
     @property
     def handed(self) -> int:
-        """Bytes of sub-windows that are handed to the JVM at once, which holds them several times over."""
+        """Bytes of keys that are handed to the JVM at once, which holds them several times over."""
         return self.heap // HANDED
 
     @property

@@ -195,7 +195,7 @@ def test_a_result_that_is_kept_has_a_past(tmp_path: Path) -> None:
         for number in (0, 1, 2):
             engine.deliver("s", rows(BATCHES[number]), number)
         engine.query(query)
-        with pytest.raises(NotSupported, match=r"reading 'pairs' without BACKFILL \(.* that 'without' has not\)"):
+        with pytest.raises(NotSupported, match=r"reading 'pairs' without BACKFILL \(.* that 'without' does not have\)"):
             engine.query("SELECT k FROM pairs", name="without")
         engine.query(reading)
         engine.deliver("s", rows(BATCHES[3]), 3)

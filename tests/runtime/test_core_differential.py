@@ -256,7 +256,6 @@ def limiting(patch: pytest.MonkeyPatch, manner: Manner) -> None:
         return [together for together in every if together[0].keys]
 
     patch.setattr(state_memory, "too_large", too_large)
-    patch.setattr(Memory, "handed", property(lambda self: manner.answering))
 
 
 def with_little_memory(patch: pytest.MonkeyPatch) -> None:

@@ -55,10 +55,10 @@ def test_sub_windows_go_to_disk_and_then_the_events_that_wait(monkeypatch: pytes
         order = run.ordered.order
         assert on_disk(engine) == [False] and len(order) == 11 and order.size
         set_parts(monkeypatch, held=order.size + 100)
-        run.make_room()
+        run.state_memory.make_room()
         assert on_disk(engine) == [True] and order.size
         set_parts(monkeypatch, held=0)
-        run.make_room()
+        run.state_memory.make_room()
         assert not order.size
         engine.deliver("s", in_turn(40, 41), 1)
         engine.end("s")

@@ -97,9 +97,23 @@ def test_a_backlog_that_is_larger_than_the_limit(backlog: Path, tmp_path: Path) 
 def test_state_that_does_not_fit_names_the_query(backlog: Path, tmp_path: Path) -> None:
     script = STREAM.format(path=backlog)
     script += "CREATE QUERY little AS SELECT count(*) AS n FROM s [RANGE '1 hour' SLIDE '1 hour'];"
-    script += "CREATE QUERY much AS SELECT who, max(note) AS m FROM s [RANGE '1 day' SLIDE '1 hour'] GROUP BY who;"
+    script += "CREATE QUERY much AS SELECT count(DISTINCT note) AS n FROM s [RANGE '1 day' SLIDE '1 hour'];"
     done = run(script, tmp_path)
     assert done.returncode == 1
     assert "error: query 'much' keeps about" in done.stderr
     assert "Python has 640 MB of 1.5 GB" in done.stderr
     assert "needs at least --memory " in done.stderr
+
+
+def test_groups_that_do_not_fit_are_answered_in_shards(backlog: Path, tmp_path: Path) -> None:
+    script = STREAM.format(path=backlog)
+    items = "who, k, count(*) AS n, sum(x) AS t, min(x) AS low, max(x) AS high, first(x) AS f, last(x) AS l"
+    script += f"CREATE QUERY much AS SELECT {items} FROM s [RANGE '10 days' SLIDE '10 days'] GROUP BY who, k;"
+    done = run(script, tmp_path)
+    assert done.returncode == 0, done.stderr
+    exact = "who, k, count(*) AS n, sum(x) AS t, min(x) AS low, max(x) AS high"
+    wanted = duckdb.sql(f"SELECT {exact} FROM read_parquet('{backlog}/*.parquet') GROUP BY who, k")
+    found = duckdb.sql(f"SELECT who, k, n, t, low, high FROM read_parquet('{tmp_path}/answers/much/*.parquet')")
+    assert found.except_(wanted).fetchall() == wanted.except_(found).fetchall() == []
+    assert len(found) == len(wanted) > 1_000_000
+    assert json.loads((tmp_path / "stats.json").read_text())["memory"]["peak"]["workers"] > 0

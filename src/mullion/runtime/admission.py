@@ -20,7 +20,6 @@ from mullion.planner.rules import groupings_of
 from mullion.planner.sliced import SlicedAggregation
 from mullion.runtime.backfill import Backfill, PastEvents, PastPartials, SideJobs
 from mullion.runtime.batch import reading_failures
-from mullion.runtime.sharding_choice import hand_over
 from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.due import Cursor, first_end
@@ -265,7 +264,8 @@ class Admission:
         """Let shards keep what they answer from. The next commit names their files, and says that the past is here."""
         assert sharing_set.plan is not None
         grouping = next(g for g in sharing_set.plan.groupings if g.name == entry.grouping)
-        hand_over(self._state, sharing_set.shards[entry.grouping], entry, grouping, name)
+        shards = sharing_set.shards[entry.grouping]
+        shards.adopt(entry, name, dict(self._state.source.adopt(shards, entry, grouping, name)))
 
     def close(self) -> None:
         self._side_jobs.close()

@@ -14,7 +14,6 @@ from mullion.runtime.sharing_set import SharingSet
 from mullion.runtime.state_memory import Holder
 from mullion.runtime.stream_state import StreamState
 from mullion.slices.answering_room import opened_bytes
-from mullion.slices.subwindow import PartialSubWindows
 
 COUNTED = 10
 """So many times more pairs of a group and a value stay on the driver than groups: they hold no states but a count."""
@@ -87,21 +86,9 @@ class ShardingChoice:
         name = sha256(f"{label} {grouping.name}".encode()).hexdigest()[:16]
         shards = Shards(self._state.files, f"shards/{name}", SHARDS)
         for i, entry in enumerate(sharing_set.tier.take_out(grouping.name)):
-            hand_over(self._state, shards, entry, grouping, f"moved-{i}")
+            moved = f"moved-{i}"
+            shards.adopt(entry, moved, dict(self._state.source.adopt(shards, entry, grouping, moved)))
         return shards
-
-
-def hand_over(state: StreamState, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> None:
-    """Let shards keep sub-windows that were on the driver."""
-    for i, part in enumerate(_portions(entry, state.memory().handed)):
-        shards.adopt(part, f"{name}-{i}", dict(state.source.adopt(shards, part, grouping, f"{name}-{i}")))
-
-
-def _portions(entry: PartialSubWindows, size: int) -> Iterator[PartialSubWindows]:
-    """The rows in portions of about so many bytes."""
-    rows = max(1, len(entry.table) * size // max(1, entry.size))
-    for first in range(0, len(entry.table), rows):
-        yield PartialSubWindows(entry.table.slice(first, rows))
 
 
 def _families(plan: Plan) -> Iterator[tuple[Grouping, ...]]:

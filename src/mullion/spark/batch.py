@@ -384,7 +384,7 @@ class SparkSource:
             yield offset, SparkBatch(0, lambda events=events: (events, None))  # type: ignore[misc]
 
     def adopt(self, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str) -> Mapping[int, str]:
-        return write_into_shards(self._session, shards, entry, grouping, name)
+        return write_into_shards(self._session, shards, entry, grouping, name, at_once=self.memory().handed)
 
     def run_shards(self, count: int, task: ShardTask) -> Iterable[Any]:
         return run_shards(self._session, count, task)

@@ -13,17 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from mullion.allocation import release
+from mullion.expressions.arrays import Index
+from mullion.expressions.coding.canonical import in_one_piece
 from mullion.planner.plan import Grouping
 from mullion.runtime.shard_parts import by_group
 from mullion.runtime.shard_step import ShardedStep, ShardOutcome, ShardState
 from mullion.runtime.sharding import Shards, ShardTask, not_shared, require_shared, sees
 from mullion.runtime.sink import ShardWriter
-from mullion.slices.subwindow import PartialSubWindows
+from mullion.slices.subwindow import PartialSubWindows, with_used_codes
 from mullion.slices.tally import Tally
-from mullion.spark.native import as_schema, with_partial_types
+from mullion.spark.native import with_partial_types
 from mullion.spark.pipeline import plain_schema
 from mullion.storage.files import serialised
 from mullion.storage.marks import Mark
@@ -53,27 +56,28 @@ def write_shards(shards: Shards, partials: DataFrame, grouping: Grouping, mark: 
 
 
 def write_into_shards(
-    spark: SparkSession, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str
+    spark: SparkSession, shards: Shards, entry: PartialSubWindows, grouping: Grouping, name: str, *, at_once: int
 ) -> dict[int, str]:
-    """Write sub-windows that were held on the driver into their shards: the files by shard. Spark sees their columns by
-    number, since it takes a dot in a name for a field."""
+    """Write sub-windows that were held on the driver into their shards: the files by shard. Only their keys go to
+    Spark, so many bytes at once; states may be many times larger than its heap."""
+    keys = entry.table.select([f"key{i}" for i in range(len(grouping.group_keys))])
+    keys = keys.cast(plain_schema(keys.schema)).replace_schema_metadata(None)
+    rows = max(1, len(keys) * at_once // max(1, keys.nbytes))
+    numbers = np.concatenate([_shards_of(spark, keys.slice(at, rows), shards) for at in range(0, len(keys), rows)])
+    files = {}
+    for shard in np.unique(numbers).tolist():
+        own = entry.table.take(pa.array(np.flatnonzero(numbers == shard)))
+        files[shard] = shards.write_entry(shard, name, serialised(with_used_codes(by_group(own, grouping))))
+    return files
+
+
+def _shards_of(spark: SparkSession, keys: pa.Table, shards: Shards) -> Index:
+    """The shard of each row, which is the one that `repartition` by the same keys gives it."""
     from pyspark.sql import functions as F
 
-    slim, metadata = replace(shards, entries=[]), entry.table.schema.metadata
-    schema = entry.table.schema.remove_metadata()
-    numbers = {name: f"c{i}" for i, name in enumerate(schema.names)}
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        received = list(batches)
-        if received:
-            table = as_schema(pa.Table.from_batches(received).rename_columns(schema.names), schema)
-            table = table.replace_schema_metadata(metadata)
-            yield _message((_shard(), slim.write_entry(_shard(), name, serialised(by_group(table, grouping)))))
-
-    keys = [F.col(numbers[f"key{i}"]) for i in range(len(grouping.group_keys))]
-    plain = entry.table.cast(plain_schema(entry.table.schema)).rename_columns(list(numbers.values()))
-    frame = spark.createDataFrame(plain)
-    return dict(_messages(frame.repartition(shards.count, *keys).mapInArrow(run, "message binary")))
+    hashed = F.pmod(F.hash(*(F.col(name) for name in keys.schema.names)), F.lit(shards.count))
+    found = spark.createDataFrame(keys).select(hashed.alias("shard")).toArrow()
+    return np.asarray(in_one_piece(found.column("shard")), np.intp)
 
 
 def run_shards(spark: SparkSession, count: int, task: ShardTask) -> Iterator[Any]:
