@@ -6,6 +6,7 @@ import signal
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -34,6 +35,12 @@ def write_questions(engine: Engine, out: Path) -> None:
         pq.write_table(engine.ask(text).to_arrow(), out / "questions" / f"{i}.parquet")
 
 
+def name_calls_of_this_process(session: Any) -> None:
+    """Java outlives the drivers that are killed here. When it collects what it knows of the functions of a dead one, it
+    tells the next one to forget them, by numbers that count from 0 in each process."""
+    session.sparkContext._gateway.gateway_property.pool.next_id = os.getpid() << 20
+
+
 def main(
     script: str, out: str, checkpoint: str, close: str, step: str = "", occurrence: str = "1", *others: str
 ) -> None:
@@ -43,6 +50,7 @@ def main(
         kill_this_process()
 
     session = local_session(master="local[1]", config={"spark.sql.shuffle.partitions": "1"})
+    name_calls_of_this_process(session)
     with Engine(session, out=out, checkpoint=checkpoint) as engine:
         with open(script) as file:
             engine.execute(file.read())
